@@ -1,0 +1,1 @@
+"""One module per performance goal; run one alone with `python -m benchmarks.NAME`."""

@@ -1,0 +1,1 @@
+"""Pure rules and value types: no I/O, no clock, no randomness."""

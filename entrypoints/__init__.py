@@ -1,0 +1,1 @@
+"""Processes, one folder each, and the composition root."""
