@@ -1,1 +1,1 @@
-"""Use cases over domain and ports."""
+"""What the system does: one use case a module, over domain and ports only."""

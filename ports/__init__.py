@@ -1,1 +1,1 @@
-"""What the core needs from outside, one Protocol a module."""
+"""What the core needs from outside: one protocol a module, in domain types."""

@@ -1,0 +1,140 @@
+"""A FIFO queue in one process's memory, with the rules of SQS (ports/message_queue.py)."""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from domain.messages import Outgoing, Received
+from ports.clock import Clock
+from ports.id_source import IdSource
+
+DEDUPLICATION_WINDOW: Final = timedelta(minutes=5)
+
+
+@dataclass(slots=True)
+class _Message:
+    message_id: str
+    group_id: str
+    body: str
+    receive_count: int = 0
+    receipt: str = ""
+    hidden_until: datetime | None = None
+
+
+class MemoryQueue:
+    """One queue; `dead_letters` is another, where messages go that were received too often."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        ids: IdSource,
+        *,
+        visibility_seconds: float = 30,
+        max_receives: int = 5,
+        dead_letters: "MemoryQueue | None" = None,
+    ) -> None:
+        """Make an empty queue."""
+        self._clock = clock
+        self._ids = ids
+        self._visibility = timedelta(seconds=visibility_seconds)
+        self._max_receives = max_receives
+        self._dead_letters = dead_letters
+        self._groups: OrderedDict[str, deque[_Message]] = OrderedDict()
+        self._seen: OrderedDict[str, datetime] = OrderedDict()
+        self._arrival = asyncio.Event()
+
+    def __len__(self) -> int:
+        """Give the number of messages that are not deleted."""
+        return sum(len(group) for group in self._groups.values())
+
+    def put(self, message: Outgoing) -> None:
+        """Take a message, unless its deduplication id came in the last five minutes."""
+        now = self._clock.now()
+        while self._seen and next(iter(self._seen.values())) <= now - DEDUPLICATION_WINDOW:
+            self._seen.popitem(last=False)
+        if message.deduplication_id in self._seen:
+            return
+        self._seen[message.deduplication_id] = now
+        self._add(_Message(self._ids.new_id(), message.group_id, message.body))
+
+    async def receive(self, limit: int, wait_seconds: float, /) -> list[Received]:
+        """Take messages; see the port. Waiting ends at the first message or after `wait_seconds` of real time."""
+        taken = self._take(limit)
+        if taken or wait_seconds <= 0:
+            return taken
+        try:
+            async with asyncio.timeout(wait_seconds):
+                while not taken:
+                    self._arrival.clear()
+                    await self._arrival.wait()
+                    taken = self._take(limit)
+        except TimeoutError:
+            taken = self._take(limit)
+        return taken
+
+    async def delete(self, messages: Sequence[Received], /) -> list[Received]:
+        """Delete handled messages; give back those whose receipt had run out."""
+        return [message for message in messages if not self._delete(message)]
+
+    async def release(self, messages: Sequence[Received], /) -> None:
+        """Make messages visible at once."""
+        for message in messages:
+            held = self._held(message)
+            if held is not None:
+                held.hidden_until = None
+        self._arrival.set()
+
+    def _add(self, message: _Message) -> None:
+        self._groups.setdefault(message.group_id, deque()).append(message)
+        self._arrival.set()
+
+    def _take(self, limit: int) -> list[Received]:
+        now = self._clock.now()
+        taken: list[Received] = []
+        for group_id, group in list(self._groups.items()):
+            while group and self._is_spent(group[0], now):
+                spent = group.popleft()
+                if self._dead_letters is not None:
+                    self._dead_letters._add(_Message(spent.message_id, spent.group_id, spent.body))  # noqa: SLF001 - same class
+            for message in group:
+                if len(taken) >= limit or not self._is_visible(message, now) or self._is_spent(message, now):
+                    break
+                message.receive_count += 1
+                message.receipt = self._ids.new_id()
+                message.hidden_until = now + self._visibility
+                taken.append(
+                    Received(message.message_id, group_id, message.body, message.receipt, message.receive_count)
+                )
+            if not group:
+                del self._groups[group_id]
+            if len(taken) >= limit:
+                break
+        return taken
+
+    def _is_visible(self, message: _Message, now: datetime) -> bool:
+        return message.hidden_until is None or message.hidden_until <= now
+
+    def _is_spent(self, message: _Message, now: datetime) -> bool:
+        return message.receive_count >= self._max_receives and self._is_visible(message, now)
+
+    def _held(self, message: Received) -> _Message | None:
+        """Find a message that is still in flight under this receipt."""
+        for held in self._groups.get(message.group_id or "", ()):
+            if held.message_id == message.message_id:
+                in_flight = held.hidden_until is not None and held.hidden_until > self._clock.now()
+                return held if in_flight and held.receipt == message.receipt else None
+        return None
+
+    def _delete(self, message: Received) -> bool:
+        held = self._held(message)
+        if held is None:
+            return False
+        group = self._groups[held.group_id]
+        group.remove(held)
+        if not group:
+            del self._groups[held.group_id]
+        self._arrival.set()
+        return True

@@ -1,0 +1,33 @@
+"""A FIFO topic in one process's memory."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from adapters.memory.message_queue import MemoryQueue
+from domain.errors import InterlockError, TooLarge
+from domain.messages import Outgoing
+
+
+class MemoryPublisher:
+    """Hands each message to every queue that subscribes."""
+
+    max_bytes: Final = 1024 * 1024
+
+    def __init__(self, *queues: MemoryQueue) -> None:
+        """Publish to these queues."""
+        self._queues = queues
+
+    async def publish(self, messages: Sequence[Outgoing], /) -> list[InterlockError | None]:
+        """Publish messages; see the port."""
+        answers: list[InterlockError | None] = []
+        refused: dict[str, InterlockError] = {}
+        for message in messages:
+            size = len(message.body.encode())
+            if message.group_id not in refused and size > self.max_bytes:
+                refused[message.group_id] = TooLarge("", "is too large to publish", size, self.max_bytes)
+            answer = refused.get(message.group_id)
+            answers.append(answer)
+            if answer is None:
+                for queue in self._queues:
+                    queue.put(message)
+        return answers

@@ -1,0 +1,1 @@
+"""The machine itself: its clock and its randomness."""

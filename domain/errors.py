@@ -1,0 +1,205 @@
+"""The one error tree. Callers catch the branch that says what they can do next.
+
+    InterlockError
+    ├── Retryable        try again later, the same call may succeed
+    │   ├── Unavailable      a store, queue or topic did not answer or throttled us
+    │   └── Contention       too many writers on one event; the bounded re-decide gave up
+    ├── Permanent        the same call can never succeed
+    │   ├── NotFound         no such event
+    │   ├── CorruptHistory   what is stored breaks a rule that every writer keeps
+    │   └── Misconfigured    a setting is missing or cannot work
+    ├── Conflict         someone else's fact stands in the way; look again, then decide
+    │   ├── VersionConflict  the head moved since it was read
+    │   ├── StaleReceipt     a message was handed to someone else in the meantime
+    │   └── MoveRejected     the lifecycle has no such move from the current state
+    └── Invalid          the input breaks a rule; the place and the reason are named
+        ├── TooLarge         over a size limit; size and limit are named
+        └── BadCursor        a page cursor that this query did not hand out
+
+Messages hold ids, places, sizes and rules. They never hold payloads or tokens.
+"""
+
+from dataclasses import FrozenInstanceError, dataclass
+from typing import ClassVar
+
+
+@dataclass(eq=False)
+class InterlockError(Exception):
+    """Root of the tree. `code` is stable: clients and dashboards may match on it.
+
+    Fields are written once. `@dataclass(frozen=True)` would also refuse `__traceback__` and
+    `__cause__`, which contextlib and `raise … from` assign, so the guard is here instead.
+    """
+
+    code: ClassVar[str] = "interlock_error"
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse to change a field after construction."""
+        if name in self.__dict__ and not name.startswith("__"):
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        super().__setattr__(name, value)
+
+    def __str__(self) -> str:
+        """Say what happened, in one line."""
+        return self.code
+
+
+@dataclass(eq=False)
+class Retryable(InterlockError):
+    """Try again later: the same call may succeed."""
+
+    code: ClassVar[str] = "retryable"
+
+
+@dataclass(eq=False)
+class Unavailable(Retryable):
+    """An outside system did not answer, or asked us to slow down."""
+
+    code: ClassVar[str] = "unavailable"
+    dependency: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Name the system and its reason."""
+        return f"{self.dependency} is unavailable: {self.reason}"
+
+
+@dataclass(eq=False)
+class Contention(Retryable):
+    """Every bounded attempt to append met another writer."""
+
+    code: ClassVar[str] = "contention"
+    event_id: str
+    attempts: int
+
+    def __str__(self) -> str:
+        """Name the event and the attempts made."""
+        return f"event {self.event_id!r}: other writers won {self.attempts} times in a row; try again"
+
+
+@dataclass(eq=False)
+class Permanent(InterlockError):
+    """The same call can never succeed."""
+
+    code: ClassVar[str] = "permanent"
+
+
+@dataclass(eq=False)
+class NotFound(Permanent):
+    """There is no event of this id."""
+
+    code: ClassVar[str] = "not_found"
+    event_id: str
+
+    def __str__(self) -> str:
+        """Name the event."""
+        return f"no event {self.event_id!r}"
+
+
+@dataclass(eq=False)
+class CorruptHistory(Permanent):
+    """The stored facts of an event are not a chain."""
+
+    code: ClassVar[str] = "corrupt_history"
+    event_id: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Name the event and the broken link."""
+        return f"history of event {self.event_id!r}: {self.reason}"
+
+
+@dataclass(eq=False)
+class Misconfigured(Permanent):
+    """A setting is missing or cannot work."""
+
+    code: ClassVar[str] = "misconfigured"
+    setting: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Name the setting and the fix."""
+        return f"{self.setting}: {self.reason}"
+
+
+@dataclass(eq=False)
+class Conflict(InterlockError):
+    """Someone else's fact stands in the way."""
+
+    code: ClassVar[str] = "conflict"
+
+
+@dataclass(eq=False)
+class VersionConflict(Conflict):
+    """The head of the event is not where the writer saw it."""
+
+    code: ClassVar[str] = "version_conflict"
+    event_id: str
+    expected: int
+
+    def __str__(self) -> str:
+        """Name the event and the sequence that was expected."""
+        return f"event {self.event_id!r} is no longer at sequence {self.expected}"
+
+
+@dataclass(eq=False)
+class StaleReceipt(Conflict):
+    """The receipt of a message ran out: the message stays in the queue."""
+
+    code: ClassVar[str] = "stale_receipt"
+    message_id: str
+
+    def __str__(self) -> str:
+        """Name the message."""
+        return f"the receipt of message {self.message_id!r} is no longer valid; it will be delivered again"
+
+
+@dataclass(eq=False)
+class MoveRejected(Conflict):
+    """The lifecycle has no such move now (R-101). `reused`: the command id was used for another move before."""
+
+    code: ClassVar[str] = "move_rejected"
+    event_id: str
+    to: str
+    reason: str
+    current_state: str | None
+    legal_moves: tuple[str, ...]
+    reused: bool = False
+
+    def __str__(self) -> str:
+        """Say why, and what would be legal."""
+        return f"event {self.event_id!r}: {self.reason}"
+
+
+@dataclass(eq=False)
+class Invalid(InterlockError):
+    """Input that breaks a rule.
+
+    Args:
+        place: where, as in `data.items[3].price`; empty for the input as a whole.
+        reason: the rule, and what to do about it.
+    """
+
+    code: ClassVar[str] = "invalid"
+    place: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Name the place, then the reason."""
+        return f"{self.place}: {self.reason}" if self.place else self.reason
+
+
+@dataclass(eq=False)
+class TooLarge(Invalid):
+    """Input over a size limit."""
+
+    code: ClassVar[str] = "too_large"
+    size: int
+    limit: int
+
+
+@dataclass(eq=False)
+class BadCursor(Invalid):
+    """A cursor that this query did not hand out."""
+
+    code: ClassVar[str] = "bad_cursor"

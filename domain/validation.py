@@ -1,0 +1,33 @@
+"""From pydantic's complaints to our own: the first one, with its place, and never with the input."""
+
+from typing import Final
+
+from pydantic import ValidationError
+
+from domain.errors import Invalid
+from domain.json_reader import place_of
+
+PLAIN_TEXT: Final = r"^[^\x00-\x1F\x7F-\x9F]*$"
+URI_REFERENCE: Final = r"^(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*$"
+
+_REASONS: Final = {
+    "missing": "is required",
+    "extra_forbidden": "is not a field here",
+    "string_type": "must be a string",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must have at most {max_length} characters",
+    "literal_error": "must be {expected}",
+}
+_PATTERNS: Final = {
+    PLAIN_TEXT: "must not hold control characters",
+    URI_REFERENCE: "must be a URI reference (RFC 3986), with other characters percent-encoded",
+}
+
+
+def invalid_from(error: ValidationError) -> Invalid:
+    """Give the first complaint of a validation as our kind of error."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    context = first.get("ctx", {})
+    reason = _PATTERNS.get(str(context.get("pattern"))) or _REASONS.get(first["type"], "").format_map(context)
+    place = context.get("place") or place_of(list(first["loc"]))
+    return Invalid(place, reason or first["msg"].removeprefix("Value error, "))
