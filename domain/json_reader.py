@@ -66,7 +66,7 @@ def count_strings(value: Mapping[str, JsonValue] | list[JsonValue], depth: int =
         return _TOO_DEEP
     count = 0
     children: Iterable[JsonValue] = value
-    if not isinstance(value, list):
+    if type(value) is not list:
         count = len(value)
         children = value.values()
     for child in children:
