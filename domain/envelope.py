@@ -6,7 +6,7 @@ Known attributes are checked; legal extension attributes are kept as they came. 
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Annotated, Final, Literal, Self
 
@@ -86,7 +86,7 @@ class Envelope(BaseModel):
 
 _REQUIRED: Final = sum(field.is_required() for field in Envelope.model_fields.values())
 # What `model_validate_json` calls, without its Python frame.
-_validate_json: Final = Envelope.__pydantic_validator__.validate_json
+_validate_json: Callable[[bytes], Envelope] = Envelope.__pydantic_validator__.validate_json
 
 
 def read_envelope(raw: bytes, now: datetime | None = None) -> Envelope:
@@ -106,7 +106,8 @@ def read_envelope(raw: bytes, now: datetime | None = None) -> Envelope:
     except ValidationError as error:
         refuse(raw)
         raise invalid_from(error) from None
-    if not is_proven(raw, _count_strings(envelope)):
+    strings = _count_strings(envelope)
+    if raw.count(b'"') != 2 * strings and not is_proven(raw, strings):
         refuse(raw)
     if now is not None:
         _check_clock(envelope, now)
@@ -115,7 +116,8 @@ def read_envelope(raw: bytes, now: datetime | None = None) -> Envelope:
 
 def _count_strings(envelope: Envelope) -> int:
     """Count the strings of an envelope's text as `count_strings` does: keys, then values."""
-    value, extra = vars(envelope), envelope.__pydantic_extra__
+    value = vars(envelope)
+    extra: dict[str, JsonValue] | None = envelope.__pydantic_extra__
     count = len(envelope.__pydantic_fields_set__) + _REQUIRED
     if value["subject"] is not None:
         count += 1
@@ -131,7 +133,7 @@ def _count_strings(envelope: Envelope) -> int:
     elif data is not None:
         count += count_strings([data])
     if extra:
-        count += count_strings(extra) - len(extra)
+        count += count_strings(list(extra.values()))
     return count
 
 

@@ -11,7 +11,7 @@ with a path in hand. `tests/properties/test_json_reader.py` holds them equal.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from json import decoder
 from typing import Final
@@ -51,7 +51,7 @@ def read_json(raw: bytes) -> JsonValue:
     return value if is_proven(raw, count_strings([value], 0)) else _read_exactly(raw)
 
 
-def count_strings(value: Mapping[str, JsonValue] | list[JsonValue], depth: int = 1) -> int:
+def count_strings(value: dict[str, JsonValue] | list[JsonValue], depth: int = 1) -> int:
     """Count the strings of a parsed text, keys included, and mark numbers and depth that need a second look.
 
     Args:
@@ -66,7 +66,7 @@ def count_strings(value: Mapping[str, JsonValue] | list[JsonValue], depth: int =
         return _TOO_DEEP
     count = 0
     children: Iterable[JsonValue] = value
-    if type(value) is not list:
+    if type(value) is dict:
         count = len(value)
         children = value.values()
     for child in children:
