@@ -1,0 +1,1 @@
+"""SNS FIFO: the lifecycle topic."""

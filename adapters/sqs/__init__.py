@@ -1,0 +1,1 @@
+"""SQS FIFO: the lifecycle queue."""

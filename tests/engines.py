@@ -1,0 +1,118 @@
+"""Engines that speak AWS's protocols on this machine: started once a test run, on free loopback ports.
+
+`AWS_ENDPOINT_URL`, or one for a service such as `AWS_ENDPOINT_URL_DYNAMODB`, points the tests at another engine,
+or at AWS itself: then nothing is started, and the SDK's own variables say where and who.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from adapters.aws.clients import Aws
+
+REGION = "us-east-1"
+START_SECONDS = 30.0
+
+
+@dataclass
+class Engine:
+    """An engine, and clients to it. `url` is None where the SDK's variables point elsewhere."""
+
+    name: str
+    url: str | None
+    aws: Aws = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.aws = Aws(endpoint_url=self.url, region=REGION if self.url else None, read_timeout=30)
+
+    def fresh_name(self, prefix: str) -> str:
+        """Give a name that no other test uses."""
+        return f"{prefix}-{uuid.uuid4().hex[:12]}"
+
+
+@contextmanager
+def ministack() -> Iterator[Engine]:
+    """Run ministack: all services, sound transactions."""
+    if any(name.startswith("AWS_ENDPOINT_URL") for name in os.environ):
+        engine = Engine("elsewhere", None)
+        try:
+            yield engine
+        finally:
+            engine.aws.close()
+        return
+    port = _free_port()
+    settings = {"GATEWAY_PORT": str(port), "BIND_HOST": "127.0.0.1", "IOT_MTLS_ENABLED": "0", "LOG_LEVEL": "ERROR"}
+    with _running("ministack", [sys.executable, "-m", "ministack"], port, settings) as engine:
+        yield engine
+
+
+@contextmanager
+def moto() -> Iterator[Engine]:
+    """Run moto's server: for one caller at a time, as its transactions are not isolated."""
+    port = _free_port()
+    with _running(
+        "moto", [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port, {}
+    ) as engine:
+        yield engine
+
+
+@contextmanager
+def _running(name: str, command: list[str], port: int, settings: Mapping[str, str]) -> Iterator[Engine]:
+    folder = Path(tempfile.mkdtemp(prefix=f"interlock-{name}-"))
+    os.environ.setdefault("AWS_ACCESS_KEY_ID", "test")
+    os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "test")
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, env={**os.environ, **settings, "TMPDIR": str(folder)}, stdout=log, stderr=log
+        )
+    engine = Engine(name, f"http://127.0.0.1:{port}")
+    try:
+        _wait_for_a_call(engine, process, folder / "log")
+        yield engine
+    finally:
+        engine.aws.close()
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for_a_call(engine: Engine, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    config = Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 1})
+    client = boto3.client("dynamodb", endpoint_url=engine.url, region_name=REGION, config=config)
+    deadline = time.monotonic() + START_SECONDS
+    try:
+        while True:
+            try:
+                client.list_tables(Limit=1)
+            except (BotoCoreError, ClientError) as error:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"{engine.name} did not start: {log.read_text()[-2000:]}") from error
+                time.sleep(0.05)
+            else:
+                return
+    finally:
+        client.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
