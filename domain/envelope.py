@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, Va
 from pydantic_core import PydanticCustomError
 
 from domain.errors import Invalid, TooLarge
-from domain.json_reader import count_strings, is_proven, place_of, read_json, refuse, write_json
+from domain.json_reader import count_strings, is_proven, read_json, refuse, write_json
 from domain.times import check_not_ahead, format_time, parse_time
 from domain.validation import PLAIN_TEXT, URI_REFERENCE, invalid_from
 
@@ -67,7 +67,7 @@ class Envelope(BaseModel):
         for name in self.__pydantic_extra__ or ():
             if _EXTENSION_NAME.fullmatch(name) is None:
                 reason = "is no attribute name: use lower-case letters and digits only"
-                raise PydanticCustomError("attribute_name", reason, {"place": place_of([name])})
+                raise PydanticCustomError("attribute_name", reason, {"below": (name,)})
         return self
 
     @property

@@ -6,6 +6,8 @@
     │   └── Contention       too many writers on one event; the bounded re-decide gave up
     ├── Permanent        the same call can never succeed
     │   ├── NotFound         no such event
+    │   ├── Unauthenticated  no token, or one that opens nothing
+    │   ├── Forbidden        a good token without the scope that the call needs
     │   ├── CorruptHistory   what is stored breaks a rule that every writer keeps
     │   └── Misconfigured    a setting is missing or cannot work
     ├── Conflict         someone else's fact stands in the way; look again, then decide
@@ -13,13 +15,14 @@
     │   ├── StaleReceipt     a message was handed to someone else in the meantime
     │   └── MoveRejected     the lifecycle has no such move from the current state
     └── Invalid          the input breaks a rule; the place and the reason are named
+        ├── Malformed        text that is not strict JSON
         ├── TooLarge         over a size limit; size and limit are named
         └── BadCursor        a page cursor that this query did not hand out
 
 Messages hold ids, places, sizes and rules. They never hold payloads or tokens.
 """
 
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import FrozenInstanceError, dataclass, field
 from typing import ClassVar
 
 
@@ -94,6 +97,30 @@ class NotFound(Permanent):
     def __str__(self) -> str:
         """Name the event."""
         return f"no event {self.event_id!r}"
+
+
+@dataclass(eq=False)
+class Unauthenticated(Permanent):
+    """The caller did not show who it is. Why a token was refused is never said."""
+
+    code: ClassVar[str] = "unauthenticated"
+    token_shown: bool
+
+    def __str__(self) -> str:
+        """Say what to do, and nothing about the token."""
+        return "the token is not valid" if self.token_shown else "a bearer token is needed"
+
+
+@dataclass(eq=False)
+class Forbidden(Permanent):
+    """The caller is known and lacks a scope."""
+
+    code: ClassVar[str] = "forbidden"
+    scope: str
+
+    def __str__(self) -> str:
+        """Name the scope."""
+        return f"the token lacks the scope {self.scope!r}"
 
 
 @dataclass(eq=False)
@@ -178,15 +205,31 @@ class Invalid(InterlockError):
     Args:
         place: where, as in `data.items[3].price`; empty for the input as a whole.
         reason: the rule, and what to do about it.
+        path: the steps to the place, for readers that are programs; None where the place is one name or none.
     """
 
     code: ClassVar[str] = "invalid"
     place: str
     reason: str
+    path: tuple[str | int, ...] | None = field(default=None, kw_only=True)
+
+    @property
+    def steps(self) -> tuple[str | int, ...]:
+        """The steps to the place: keys, and indexes of arrays."""
+        if self.path is not None:
+            return self.path
+        return (self.place,) if self.place else ()
 
     def __str__(self) -> str:
         """Name the place, then the reason."""
         return f"{self.place}: {self.reason}" if self.place else self.reason
+
+
+@dataclass(eq=False)
+class Malformed(Invalid):
+    """Text that is not strict JSON."""
+
+    code: ClassVar[str] = "malformed"
 
 
 @dataclass(eq=False)

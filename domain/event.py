@@ -18,6 +18,7 @@ from domain.times import format_time, parse_time
 
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 500
+MAX_EVENT_ID: Final = 129
 
 
 class RecordedEvent(NamedTuple):
@@ -158,10 +159,11 @@ def read_cursor(query: ListQuery, cursor: str) -> ListQuery:
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         occurred_at, event_id, digest = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        str.encode(event_id)  # refuses what is no text, and half of a surrogate pair
         position = Position(parse_time(occurred_at), event_id)
     except (ValueError, TypeError, binascii.Error, RecursionError, Invalid):
         raise BadCursor("cursor", "is not a cursor of this API; take `next_cursor` from the page before") from None
-    if not isinstance(event_id, str) or digest != _query_digest(query):
+    if len(event_id) > MAX_EVENT_ID or digest != _query_digest(query):
         raise BadCursor("cursor", "belongs to another query; keep the filters and the order as they were")
     return query._replace(after=position)
 

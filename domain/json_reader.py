@@ -2,7 +2,7 @@
 
 Refused: duplicate keys, NaN and Infinity, numbers that a double cannot hold, lone surrogates,
 nesting deeper than 64, a byte-order mark, text that is not UTF-8, and anything RFC 8259 refuses.
-All of it as one kind of error, `Invalid`.
+All of it as one kind of error, `Malformed`.
 
 Two readers agree. The fast one lets pydantic's parser do the work and proves by counting that none of
 its leniencies was used; whenever the proof fails, and for every error, the exact one reads the text again
@@ -11,7 +11,7 @@ with a path in hand. `tests/properties/test_json_reader.py` holds them equal.
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from json import decoder
 from typing import Final
@@ -19,7 +19,7 @@ from typing import Final
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from domain.errors import Invalid
+from domain.errors import Malformed
 
 MAX_DEPTH: Final = 64
 
@@ -42,7 +42,7 @@ def read_json(raw: bytes) -> JsonValue:
         raw: UTF-8 bytes.
 
     Raises:
-        Invalid: with the place (`data.items[3].price`) and the reason.
+        Malformed: with the place (`data.items[3].price`) and the reason.
     """
     try:
         value: JsonValue = from_json(raw)
@@ -105,7 +105,7 @@ def refuse(raw: bytes) -> None:
     """Read a text exactly, for the error it holds.
 
     Raises:
-        Invalid: when the text breaks a rule of this module.
+        Malformed: when the text breaks a rule of this module.
     """
     _read_exactly(raw)
 
@@ -118,15 +118,15 @@ def write_json(value: object) -> str:
 
 def _read_exactly(raw: bytes) -> JsonValue:
     if raw.startswith(b"\xef\xbb\xbf"):
-        raise Invalid("", "starts with a byte-order mark; send UTF-8 without one")
+        raise Malformed("", "starts with a byte-order mark; send UTF-8 without one")
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
-        raise Invalid("", f"is not UTF-8 (byte {error.start})") from None
+        raise Malformed("", f"is not UTF-8 (byte {error.start})") from None
     reader = _ExactReader(text)
     value, end = reader.value(reader.skip(0))
     if reader.skip(end) != len(text):
-        raise Invalid("", f"has more text after the JSON value (character {end})")
+        raise Malformed("", f"has more text after the JSON value (character {end})")
     return value
 
 
@@ -137,8 +137,8 @@ class _ExactReader:
         self.text = text
         self.path: list[str | int] = []
 
-    def fail(self, reason: str) -> Invalid:
-        return Invalid(place_of(self.path), reason)
+    def fail(self, reason: str) -> Malformed:
+        return Malformed(place_of(self.path), reason, path=tuple(self.path))
 
     def skip(self, at: int) -> int:
         match = _SPACE.match(self.text, at)
@@ -254,7 +254,7 @@ def _double_holds(integer: int) -> bool:
         return False
 
 
-def place_of(path: list[str | int]) -> str:
+def place_of(path: Sequence[str | int]) -> str:
     """Write a path as people read it: `data.items[3].price`, with odd keys quoted."""
     parts: list[str] = []
     for step in path:
@@ -265,3 +265,8 @@ def place_of(path: list[str | int]) -> str:
         else:
             parts.append(f"[{json.dumps(step[:80])}]")
     return "".join(parts)[:500]
+
+
+def pointer_of(path: Sequence[str | int]) -> str:
+    """Write a path as programs read it: a JSON pointer (RFC 6901), such as `/data/items/3/price`."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from domain.envelope import Envelope, Text256, TimeText, envelope_from, framed_digest, require_subject
 from domain.errors import Invalid
-from domain.event import ingest_command_id
+from domain.event import MAX_EVENT_ID, ingest_command_id
 from domain.fifo import message_group_id
 from domain.json_reader import place_of, read_json, write_json
 from domain.lifecycle import Move, StateName
@@ -15,7 +15,7 @@ from domain.validation import invalid_from
 MAX_REASON: Final = 2000
 
 Reason = Annotated[str, Field(max_length=MAX_REASON)]
-EventId = Annotated[str, Field(min_length=1, max_length=129)]
+EventId = Annotated[str, Field(min_length=1, max_length=MAX_EVENT_ID)]
 CommandId = Annotated[str, Field(min_length=1, max_length=256)]
 
 

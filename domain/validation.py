@@ -12,6 +12,7 @@ URI_REFERENCE: Final = r"^(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2
 
 _REASONS: Final = {
     "missing": "is required",
+    "model_type": "must be a JSON object",
     "extra_forbidden": "is not a field here",
     "string_type": "must be a string",
     "string_too_short": "must not be empty",
@@ -29,5 +30,5 @@ def invalid_from(error: ValidationError) -> Invalid:
     first = error.errors(include_input=False, include_url=False)[0]
     context = first.get("ctx", {})
     reason = _PATTERNS.get(str(context.get("pattern"))) or _REASONS.get(first["type"], "").format_map(context)
-    place = context.get("place") or place_of(list(first["loc"]))
-    return Invalid(place, reason or first["msg"].removeprefix("Value error, "))
+    path = (*first["loc"], *context.get("below", ()))
+    return Invalid(place_of(path), reason or first["msg"].removeprefix("Value error, "), path=path)
