@@ -13,10 +13,10 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from domain.errors import Invalid, TooLarge
-from domain.json_reader import count_strings, is_proven, read_json, refuse, write_json
+from domain.errors import Invalid, Malformed, TooLarge
+from domain.json_reader import MAX_DEPTH, count_strings, is_proven, read_json, refuse, write_json
 from domain.times import check_not_ahead, format_time, parse_time
-from domain.validation import PLAIN_TEXT, URI_REFERENCE, invalid_from
+from domain.validation import PLAIN_TEXT, URI_REFERENCE, invalid_from, placed
 
 MAX_EVENT_BYTES: Final = 256 * 1024
 MAX_BATCH: Final = 1000
@@ -137,11 +137,19 @@ def _count_strings(envelope: Envelope) -> int:
     return count
 
 
-def envelope_from(value: JsonValue, now: datetime | None = None) -> Envelope:
+def envelope_from(
+    value: JsonValue, now: datetime | None = None, *, max_bytes: int | None = MAX_EVENT_BYTES
+) -> Envelope:
     """Check one envelope that `read_json` has read, for instance out of a batch.
 
+    Args:
+        value: the JSON object.
+        now: the clock, to refuse times more than 24 h ahead; None leaves that rule out.
+        max_bytes: how large it may be as compact UTF-8. None: it was checked as it came; since then the time of
+            arrival was added and numbers were written out, so that it may be larger now.
+
     Raises:
-        TooLarge: over 256 KiB as compact UTF-8.
+        TooLarge: over `max_bytes`.
         Invalid: with the place and the rule that is broken.
     """
     if not isinstance(value, dict):
@@ -150,7 +158,8 @@ def envelope_from(value: JsonValue, now: datetime | None = None) -> Envelope:
         envelope = Envelope.model_validate(value)
     except ValidationError as error:
         raise invalid_from(error) from None
-    check_size(len(envelope.to_json().encode()))
+    if max_bytes is not None:
+        check_size(len(envelope.to_json().encode()), max_bytes)
     if now is not None:
         _check_clock(envelope, now)
     return envelope
@@ -162,7 +171,7 @@ def read_batch(raw: bytes) -> list[JsonValue]:
     Raises:
         Invalid: not an array, empty, or more than 1,000 events.
     """
-    value = read_json(raw)
+    value = read_json(raw, wrapping=1)
     if not isinstance(value, list):
         raise Invalid("", "a batch must be a JSON array of events")
     if not 1 <= len(value) <= MAX_BATCH:
@@ -191,7 +200,10 @@ def with_time(envelope: Envelope, arrived_at: datetime) -> Envelope:
 def from_eventbridge(event: Mapping[str, JsonValue]) -> Envelope:
     """Map an EventBridge event to the envelope: `type` = detail-type, `data` = detail, the rest extensions.
 
+    The Lambda runtime has read it with a lenient reader, so it is held to the rules of the strict one here.
+
     Raises:
+        TooLarge: over 256 KiB as compact UTF-8.
         Invalid: with the place of the EventBridge field.
     """
     names = {"id": "id", "source": "source", "detail-type": "type", "time": "time", "detail": "data"}
@@ -199,7 +211,13 @@ def from_eventbridge(event: Mapping[str, JsonValue]) -> Envelope:
     for name, value in event.items():
         attributes[names.get(name, name.replace("-", ""))] = value
     attributes.pop("version", None)
-    return envelope_from(attributes)
+    try:
+        return envelope_from(read_json(json.dumps(attributes).encode()))
+    except RecursionError:
+        raise Malformed("", f"is nested deeper than {MAX_DEPTH} levels") from None
+    except Invalid as error:
+        fields = {attribute: name for name, attribute in names.items()}
+        raise placed(error, [fields.get(str(step), step) for step in error.steps[:1]] + [*error.steps[1:]]) from None
 
 
 def framed_digest(*parts: str) -> str:

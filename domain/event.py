@@ -146,7 +146,9 @@ def check_query(query: ListQuery, states: Sequence[str]) -> None:
 
 def write_cursor(query: ListQuery, last: Head) -> str:
     """Make the cursor that continues a list after its last row, bound to the query."""
-    text = json.dumps([format_time(last.occurred_at), last.event_id, _query_digest(query)], separators=(",", ":"))
+    occurred_at = format_time(last.occurred_at)
+    digest = _digest(query, occurred_at, last.event_id)
+    text = json.dumps([occurred_at, last.event_id, digest], separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
@@ -163,11 +165,12 @@ def read_cursor(query: ListQuery, cursor: str) -> ListQuery:
         position = Position(parse_time(occurred_at), event_id)
     except (ValueError, TypeError, binascii.Error, RecursionError, Invalid):
         raise BadCursor("cursor", "is not a cursor of this API; take `next_cursor` from the page before") from None
-    if len(event_id) > MAX_EVENT_ID or digest != _query_digest(query):
-        raise BadCursor("cursor", "belongs to another query; keep the filters and the order as they were")
+    if len(event_id) > MAX_EVENT_ID or digest != _digest(query, occurred_at, event_id):
+        raise BadCursor("cursor", "is damaged or belongs to another query; keep the filters and the order as they were")
     return query._replace(after=position)
 
 
-def _query_digest(query: ListQuery) -> str:
+def _digest(query: ListQuery, occurred_at: str, event_id: str) -> str:
     times = [format_time(moment) if moment else "" for moment in (query.earliest, query.latest)]
-    return framed_digest(query.state or "", query.entity or "", *times, str(query.descending))[:16]
+    filters = (query.state or "", query.entity or "", *times, str(query.descending))
+    return framed_digest(*filters, occurred_at, event_id)[:16]

@@ -35,11 +35,12 @@ _EXACT_INT: Final = 2**53
 _MAX_NUMBER_LENGTH: Final = 400
 
 
-def read_json(raw: bytes) -> JsonValue:
+def read_json(raw: bytes, *, wrapping: int = 0) -> JsonValue:
     """Read one JSON text.
 
     Args:
         raw: UTF-8 bytes.
+        wrapping: levels around the events in it, which may themselves be 64 levels deep.
 
     Raises:
         Malformed: with the place (`data.items[3].price`) and the reason.
@@ -47,8 +48,8 @@ def read_json(raw: bytes) -> JsonValue:
     try:
         value: JsonValue = from_json(raw)
     except ValueError:
-        return _read_exactly(raw)
-    return value if is_proven(raw, count_strings([value], 0)) else _read_exactly(raw)
+        return _read_exactly(raw, wrapping)
+    return value if is_proven(raw, count_strings([value], -wrapping)) else _read_exactly(raw, wrapping)
 
 
 def count_strings(value: dict[str, JsonValue] | list[JsonValue], depth: int = 1) -> int:
@@ -116,14 +117,14 @@ def write_json(value: object) -> str:
     return text.replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
 
 
-def _read_exactly(raw: bytes) -> JsonValue:
+def _read_exactly(raw: bytes, wrapping: int = 0) -> JsonValue:
     if raw.startswith(b"\xef\xbb\xbf"):
         raise Malformed("", "starts with a byte-order mark; send UTF-8 without one")
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
         raise Malformed("", f"is not UTF-8 (byte {error.start})") from None
-    reader = _ExactReader(text)
+    reader = _ExactReader(text, MAX_DEPTH + wrapping)
     value, end = reader.value(reader.skip(0))
     if reader.skip(end) != len(text):
         raise Malformed("", f"has more text after the JSON value (character {end})")
@@ -131,10 +132,11 @@ def _read_exactly(raw: bytes) -> JsonValue:
 
 
 class _ExactReader:
-    """Recursive descent with the path of the current value; at most 64 levels deep by rule."""
+    """Recursive descent with the path of the current value, no deeper than the rule allows."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, max_depth: int) -> None:
         self.text = text
+        self.max_depth = max_depth
         self.path: list[str | int] = []
 
     def fail(self, reason: str) -> Malformed:
@@ -164,7 +166,7 @@ class _ExactReader:
         raise self.fail(f"expected a JSON value at character {at}")
 
     def enter(self) -> None:
-        if len(self.path) >= MAX_DEPTH:
+        if len(self.path) >= self.max_depth:
             raise self.fail(f"is nested deeper than {MAX_DEPTH} levels")
 
     def object(self, at: int) -> tuple[JsonValue, int]:

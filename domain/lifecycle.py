@@ -13,6 +13,7 @@ from typing import Annotated, Final, NamedTuple, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from domain.errors import CorruptHistory
+from domain.json_reader import refuse
 from domain.validation import invalid_from
 
 _STATE_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}", re.ASCII)
@@ -90,13 +91,15 @@ def _closure(start: set[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
 
 
 def read_definition(text: str | bytes) -> LifecycleDefinition:
-    """Read a lifecycle from JSON.
+    """Read a lifecycle from JSON, strictly: a state that is named twice would lose the moves named first.
 
     Raises:
         Invalid: naming the part that does not make a lifecycle.
     """
+    raw = text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
+    refuse(raw)
     try:
-        return LifecycleDefinition.model_validate_json(text)
+        return LifecycleDefinition.model_validate_json(raw)
     except ValidationError as error:
         raise invalid_from(error) from None
 

@@ -10,7 +10,7 @@ from domain.event import MAX_EVENT_ID, ingest_command_id
 from domain.fifo import message_group_id
 from domain.json_reader import place_of, read_json, write_json
 from domain.lifecycle import Move, StateName
-from domain.validation import invalid_from
+from domain.validation import invalid_from, placed
 
 MAX_REASON: Final = 2000
 
@@ -96,13 +96,13 @@ def read_message(body: str) -> LifecycleMessage:
     Raises:
         Invalid: with the place and the reason.
     """
-    value = read_json(body.encode(errors="surrogatepass"))
+    value = read_json(body.encode(errors="surrogatepass"), wrapping=1)
     if isinstance(value, dict) and "kind" not in value and value.get("Type") == "Notification":
         inner = value.get("Message")
         if not isinstance(inner, str):
             raise Invalid("Message", "the SNS envelope holds no text")
         try:
-            value = read_json(inner.encode(errors="surrogatepass"))
+            value = read_json(inner.encode(errors="surrogatepass"), wrapping=1)
         except Invalid as error:
             raise Invalid("Message", f"is not a JSON message: {error}") from None
         if isinstance(value, dict) and "kind" not in value and value.get("Type") == "Notification":
@@ -118,10 +118,10 @@ def _message(value: JsonValue) -> LifecycleMessage:
             if unknown := sorted(value.keys() - {"kind", "event"}):
                 raise Invalid(place_of([unknown[0]]), "is not a field of this message")
             try:
-                envelope = envelope_from(value.get("event"))
+                envelope = envelope_from(value.get("event"), max_bytes=None)
                 require_subject(envelope)
             except Invalid as error:
-                raise Invalid(f"event.{error.place}".rstrip("."), error.reason) from None
+                raise placed(error, ("event", *error.steps)) from None
             return EventIngested(envelope)
         case "transition_requested":
             try:

@@ -14,7 +14,9 @@ LATEST = datetime(2200, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 MAX_AHEAD = timedelta(hours=24)
 
 _RFC3339 = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:(?P<second>\d\d)(?P<fraction>\.\d{1,32})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII
+    r"\d{4}-\d\d-\d\d[Tt](?:[01]\d|2[0-3]):[0-5]\d:(?P<second>\d\d)(?P<fraction>\.\d{1,32})?"
+    r"(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)",
+    re.ASCII,
 )
 
 

@@ -1,5 +1,7 @@
 """From pydantic's complaints to our own: the first one, with its place, and never with the input."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from pydantic import ValidationError
@@ -23,6 +25,11 @@ _PATTERNS: Final = {
     PLAIN_TEXT: "must not hold control characters",
     URI_REFERENCE: "must be a URI reference (RFC 3986), with other characters percent-encoded",
 }
+
+
+def placed(error: Invalid, path: Sequence[str | int]) -> Invalid:
+    """Give the same complaint of the place as its reader knows it, for instance below the wrapping of an event."""
+    return replace(error, place=place_of(path), path=tuple(path))
 
 
 def invalid_from(error: ValidationError) -> Invalid:
