@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -39,12 +39,13 @@ async def apply_batch(
     """Apply a batch of lifecycle messages.
 
     A group stops at its first failure; the others carry on. A message that fails for the last time, before the
-    queue sends it to its dead-letter queue, is noted beside the history of its event.
+    queue sends it to its dead-letter queue, is noted beside the history of its event, and its group goes on at once:
+    the later messages of the batch were received as often as it was, and would follow it unread (FC-48).
 
     Args:
         platform: the ports and rules.
         batch: messages in the order in which they were received.
-        max_receives: how often the queue hands out a message before it dead-letters it.
+        max_receives: how often the queue hands out a message before it dead-letters it; the queue's own figure.
         deadline: when to start no further message; what is left is returned.
 
     Returns:
@@ -52,6 +53,7 @@ async def apply_batch(
     """
     outcomes: dict[str, str] = {}
     failures: dict[str, Exception] = {}
+    spent: set[str] = set()
     room = asyncio.Semaphore(MAX_PARALLEL)
 
     async def run(lane: Sequence[Received]) -> None:
@@ -65,15 +67,18 @@ async def apply_batch(
                     outcome = await apply_message(platform, message)
                 except Exception as error:  # noqa: BLE001 - one message's failure, even by a bug, must not stop other groups
                     failures[received.message_id] = error
-                    if message is not None and received.receive_count >= max_receives:
+                    if received.receive_count < max_receives:
+                        return
+                    spent.add(received.message_id)
+                    if message is not None:
                         await _note(platform, message, error)
-                    return
+                    continue
                 outcomes.setdefault(received.message_id, outcome)
 
     async with asyncio.TaskGroup() as tasks:
         for lane in lanes(batch):
             tasks.create_task(run(lane))
-    return _report(platform, batch, outcomes, failures)
+    return _report(platform, batch, outcomes, failures, spent)
 
 
 async def ingest_batch(platform: Platform, batch: Sequence[Received]) -> BatchReport:
@@ -91,7 +96,7 @@ async def ingest_batch(platform: Platform, batch: Sequence[Received]) -> BatchRe
     for lane in lanes(batch):
         for received in lane:
             try:
-                envelope = read_envelope(received.body.encode(), now)
+                envelope = read_envelope(received.body.encode(errors="surrogatepass"), now)
                 require_subject(envelope)
             except InterlockError as error:
                 failures[received.message_id] = error
@@ -116,10 +121,14 @@ async def _note(platform: Platform, message: LifecycleMessage, error: Exception)
 
 
 def _report(
-    platform: Platform, batch: Sequence[Received], outcomes: dict[str, str], failures: dict[str, Exception]
+    platform: Platform,
+    batch: Sequence[Received],
+    outcomes: dict[str, str],
+    failures: dict[str, Exception],
+    spent: Collection[str] = (),
 ) -> BatchReport:
     ids = dict.fromkeys(message.message_id for message in batch)
-    returned = to_return(batch, [message_id for message_id in ids if message_id not in outcomes])
+    returned = to_return(batch, [message_id for message_id in ids if message_id not in outcomes], spent)
     tally = Counter(outcome for message_id, outcome in outcomes.items() if message_id not in set(returned))
     for outcome, number in {**tally, "returned": len(returned)}.items():
         platform.metrics.count("consumed_messages_total", number, outcome=outcome)

@@ -68,10 +68,13 @@ async def apply_message(platform: Platform, message: LifecycleMessage) -> Outcom
 async def note_dead_letter(platform: Platform, message: LifecycleMessage, reason: str) -> None:
     """Note beside an event's history that a message of it went to the dead-letter queue (FC-48).
 
-    An event that was never started is noted under the id that its envelope carries.
+    An event that was never recorded is noted under the id that its envelope carries, unless another source has that.
     """
     if isinstance(message, EventIngested):
-        command = _first_move(platform, message.event, message.event.id)
+        own, second = event_ids(message.event)
+        holder = await platform.store.event(own)
+        is_own = holder is None or holder.envelope.source == message.event.source
+        command = _first_move(platform, message.event, own if is_own else second)
     else:
         command = message.move()
     await platform.store.note_missed(_missed(platform, command, f"sent to the dead-letter queue: {reason}"))

@@ -41,20 +41,26 @@ def lanes(batch: Sequence[M]) -> list[list[M]]:
     return list(groups.values())
 
 
-def to_return(batch: Sequence[Grouped], failed: Collection[str]) -> list[str]:
+def to_return(batch: Sequence[Grouped], failed: Collection[str], spent: Collection[str] = ()) -> list[str]:
     """Say which messages go back: the failed ones, and all later ones of their groups.
 
     Args:
         batch: the messages as they were received.
         failed: ids of messages whose handling failed.
+        spent: those of them that failed for the last time: the queue sends them to its dead-letter queue instead of
+            handing them out again, so they hold nothing back.
 
     Returns:
         Ids in the order of the batch, each once.
     """
     returned: set[str] = set()
     for lane in lanes(batch):
-        first = next((index for index, message in enumerate(lane) if message.message_id in failed), len(lane))
-        returned.update(message.message_id for message in lane[first:])
+        blocked = False
+        for message in lane:
+            lost = message.message_id in failed
+            blocked = blocked or (lost and message.message_id not in spent)
+            if blocked or lost:
+                returned.add(message.message_id)
     return [
         message_id for message_id in dict.fromkeys(message.message_id for message in batch) if message_id in returned
     ]

@@ -25,7 +25,7 @@ class _Message:
 
 
 class MemoryQueue:
-    """One queue; `dead_letters` is another, where messages go that were received too often."""
+    """One queue; `dead_letters` is another, where messages go that were received too often; without it none goes."""
 
     def __init__(
         self,
@@ -96,9 +96,7 @@ class MemoryQueue:
         taken: list[Received] = []
         for group_id, group in list(self._groups.items()):
             while group and self._is_spent(group[0], now):
-                spent = group.popleft()
-                if self._dead_letters is not None:
-                    self._dead_letters._add(_Message(spent.message_id, spent.group_id, spent.body))  # noqa: SLF001 - same class
+                self._bury(group.popleft())
             for message in group:
                 if len(taken) >= limit or not self._is_visible(message, now) or self._is_spent(message, now):
                     break
@@ -118,7 +116,13 @@ class MemoryQueue:
         return message.hidden_until is None or message.hidden_until <= now
 
     def _is_spent(self, message: _Message, now: datetime) -> bool:
+        if self._dead_letters is None:
+            return False
         return message.receive_count >= self._max_receives and self._is_visible(message, now)
+
+    def _bury(self, message: _Message) -> None:
+        if self._dead_letters is not None:
+            self._dead_letters._add(_Message(message.message_id, message.group_id, message.body))  # noqa: SLF001 - same class
 
     def _held(self, message: Received) -> _Message | None:
         """Find a message that is still in flight under this receipt."""
