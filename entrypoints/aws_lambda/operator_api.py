@@ -1,0 +1,68 @@
+"""The operator API in a function of its own (R-108), behind API Gateway: REST APIs (payload 1.0) and HTTP APIs (2.0).
+
+Mangum runs the event loop itself, so it is handed ours: clients stay on the loop that they were made under (FC-22).
+"""
+
+import asyncio
+import sys
+from functools import cache
+from typing import Any, Final
+from urllib.parse import unquote
+
+from mangum import Mangum
+from mangum.types import ASGI
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from domain.errors import Misconfigured
+from entrypoints.aws_lambda.runtime import Context, Runtime
+from entrypoints.logs import set_up
+from entrypoints.settings import variable
+from entrypoints.wiring import make_app, open_access
+
+RUNTIME: Final = Runtime(publishing=True)
+
+
+def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Answer one request.
+
+    Raises:
+        Misconfigured: the function's variables cannot work; without a tokens file nobody gets in.
+    """
+    answer_request = _adapter(RUNTIME)
+    asyncio.set_event_loop(RUNTIME.runner.get_loop())
+    try:
+        return answer_request(event, context)  # type: ignore[arg-type] # Mangum wants the class of AWS's own runtime
+    finally:
+        RUNTIME.metrics.flush()
+
+
+@cache
+def _adapter(runtime: Runtime) -> Mangum:
+    set_up(sys.stdout)
+    access = open_access(runtime.settings)
+    if access is None:
+        raise Misconfigured(variable(("auth", "tokens_file")), "is not set; the function lets nobody in without it")
+    asyncio.set_event_loop(runtime.runner.get_loop())
+    return Mangum(as_sent(make_app(runtime.settings, runtime.platform, access)), lifespan="off")
+
+
+def as_sent(app: ASGIApp) -> ASGI:
+    """Give an app the path as ASGI wants it; API Gateway's two kinds differ, and Mangum passes on what it gets.
+
+    | API | payload | path in the event | path |
+    |---|---|---|---|
+    | REST | 1.0, without `version` | percent-encoded, without the stage | decoded here; `raw_path` as it came |
+    | HTTP | 1.0 or 2.0, with `version` | decoded, behind the stage unless that is `$default` | without the stage |
+    """
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        event = scope["aws.event"]
+        path: str = scope["path"]
+        if "version" not in event:
+            scope = {**scope, "path": unquote(path), "raw_path": path.encode()}
+        else:
+            stage = event["requestContext"].get("stage") or "$default"
+            scope = {**scope, "path": "/" + path.removeprefix(f"/{stage}/").removeprefix("/")}
+        await app(scope, receive, send)
+
+    return serve

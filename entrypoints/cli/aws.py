@@ -1,0 +1,110 @@
+"""The aws engine's table, topic and queues, for `tables create` and `doctor`."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final
+
+from adapters.aws.clients import Aws
+from adapters.dynamodb.table import KEYS, create_table
+from adapters.sns.resources import create_topic_and_queue
+from domain.errors import Misconfigured
+from entrypoints.cli.checks import Check, attempt
+from entrypoints.engines.aws import AwsEngine
+from entrypoints.settings import Settings, variable
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.literals import QueueAttributeNameType
+
+NAME: Final = "interlock-lifecycle"
+CREATE: Final = "interlock tables create"
+
+TABLE: Final = variable(("events", "table"))
+TOPIC: Final = variable(("lifecycle", "topic_arn"))
+QUEUE: Final = variable(("lifecycle", "queue_url"))
+
+
+async def create(settings: Settings, name: str | None) -> dict[str, str]:
+    """Make table, topic, queue and dead-letter queue.
+
+    Args:
+        settings: which table, and the queue's rules.
+        name: of topic and queue; None takes the one in the topic's ARN, or a fixed one.
+
+    Returns:
+        The variables by which processes find them.
+    """
+    arn, table = settings.lifecycle.topic_arn, settings.events.table
+    chosen = name or (NAME if arn is None else arn.rpartition(":")[2].removesuffix(".fifo"))
+    engine = AwsEngine(settings)
+    try:
+        await engine.aws.dynamodb.call(lambda dynamodb: create_table(dynamodb, table))
+        sns = engine.aws.sns.client()
+        made = await engine.aws.sqs.call(
+            lambda sqs: create_topic_and_queue(
+                sns,
+                sqs,
+                chosen,
+                visibility_seconds=settings.lifecycle.visibility_seconds,
+                max_receives=settings.lifecycle.max_receives,
+            )
+        )
+    finally:
+        await engine.aclose()
+    return {TABLE: table, TOPIC: made.topic_arn, QUEUE: made.queue_url}
+
+
+async def checks(settings: Settings) -> AsyncIterator[Check]:
+    """Look at table, topic and queue."""
+    engine = AwsEngine(settings)
+    try:
+        yield await attempt("table", lambda: _table(engine.aws, settings), f"{CREATE}, or set {TABLE}")
+        yield await attempt("topic", lambda: _topic(engine.aws, settings), f"{CREATE}, then set {TOPIC}")
+        yield await attempt("queue", lambda: _queue(engine.aws, settings), f"{CREATE}, then set {QUEUE}")
+    finally:
+        await engine.aclose()
+
+
+async def _table(aws: Aws, settings: Settings) -> str:
+    name = settings.events.table
+    table = (await aws.dynamodb.call(lambda dynamodb: dynamodb.describe_table(TableName=name)))["Table"]
+    statuses = {"": table.get("TableStatus")}
+    statuses |= {index["IndexName"]: index.get("IndexStatus") for index in table.get("GlobalSecondaryIndexes", [])}
+    for index in KEYS:
+        if statuses.get(index) != "ACTIVE":
+            what = f"index {index}" if index else "the table"
+            raise Misconfigured(f"table {name}", f"{what} is {statuses.get(index) or 'missing'}, not ACTIVE")
+    return f"{name}, with indexes {', '.join(index for index in KEYS if index)}"
+
+
+async def _topic(aws: Aws, settings: Settings) -> str:
+    arn = settings.lifecycle.topic_arn
+    if arn is None:
+        raise Misconfigured(TOPIC, "is not set")
+    attributes = (await aws.sns.call(lambda sns: sns.get_topic_attributes(TopicArn=arn)))["Attributes"]
+    if attributes.get("FifoTopic") != "true":
+        raise Misconfigured(TOPIC, "names a topic that is not FIFO")
+    listed = await aws.sns.call(lambda sns: sns.list_subscriptions_by_topic(TopicArn=arn))
+    feeds = [subscription.get("Endpoint", "").rpartition(":")[2] for subscription in listed["Subscriptions"]]
+    if not feeds:
+        raise Misconfigured(TOPIC, "names a topic that feeds no queue")
+    return f"{arn}, feeding {', '.join(feeds)}"
+
+
+async def _queue(aws: Aws, settings: Settings) -> str:
+    url = settings.lifecycle.queue_url
+    if url is None:
+        raise Misconfigured(QUEUE, "is not set")
+    wanted: list[QueueAttributeNameType] = ["FifoQueue", "VisibilityTimeout", "RedrivePolicy"]
+    answer = await aws.sqs.call(lambda sqs: sqs.get_queue_attributes(QueueUrl=url, AttributeNames=wanted))
+    attributes: dict[Any, str] = dict(answer.get("Attributes", {}))
+    if attributes.get("FifoQueue") != "true":
+        raise Misconfigured(QUEUE, "names a queue that is not FIFO")
+    redrive = json.loads(attributes.get("RedrivePolicy") or "{}")
+    _agrees(("lifecycle", "visibility_seconds"), settings.lifecycle.visibility_seconds, attributes["VisibilityTimeout"])
+    _agrees(("lifecycle", "max_receives"), settings.lifecycle.max_receives, redrive.get("maxReceiveCount"))
+    return f"{url}, dead letters to {redrive['deadLetterTargetArn'].rpartition(':')[2]}"
+
+
+def _agrees(path: tuple[str, ...], ours: int, theirs: object) -> None:
+    if str(ours) != str(theirs):
+        raise Misconfigured(variable(path), f"is {ours}, but the queue has {theirs}: make them agree")

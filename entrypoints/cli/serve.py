@@ -1,0 +1,201 @@
+"""`interlock api serve`, `interlock worker transitions` and `interlock dev`: the processes that stay."""
+
+import asyncio
+import contextlib
+import ipaddress
+import signal
+import socket
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from domain.errors import Misconfigured
+from entrypoints.cli.output import tell
+from entrypoints.cli.session import loaded
+from entrypoints.settings import Settings, variable
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from entrypoints.container import Container
+
+api = typer.Typer(no_args_is_help=True, help="The operator API.")
+worker = typer.Typer(no_args_is_help=True, help="Consumers of queues.")
+
+Host = Annotated[str | None, typer.Option(help=f"Address to listen on; {variable(('http', 'host'))} if not given.")]
+Port = Annotated[
+    int | None,
+    typer.Option(min=0, max=65535, help=f"Port, 0 for a free one; {variable(('http', 'port'))} if not given."),
+]
+
+
+@api.callback()
+def api_group() -> None:
+    """Keep `serve` a command of its own: an app of one command would become that command."""
+
+
+@worker.callback()
+def worker_group() -> None:
+    """Keep `transitions` a command of its own: an app of one command would become that command."""
+
+
+@api.command()
+def serve(
+    host: Host = None,
+    port: Port = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Let everybody in; on loopback only.")] = False,
+) -> None:
+    """Serve the HTTP API on the configured engine.
+
+    Example: interlock api serve --port 8080
+
+    Needs a tokens file, or --insecure on a loopback address.
+    """
+    settings = loaded().settings
+    address = (host or settings.http.host, settings.http.port if port is None else port)
+    if settings.auth.tokens_file is None:
+        fix = f"set {variable(('auth', 'tokens_file'))} (make one with `interlock token create`)"
+        if not insecure:
+            raise Misconfigured("no tokens file", f"{fix}, or pass --insecure on a loopback address")
+        _only_loopback(address[0], fix)
+    elif insecure:
+        raise typer.BadParameter("a tokens file is configured; unset it to let everybody in", param_hint="--insecure")
+    asyncio.run(_serve(settings, address, with_worker=False))
+
+
+@worker.command()
+def transitions(
+    batch: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Messages at a time; the engine's if not given.")
+    ] = None,
+    receivers: Annotated[int | None, typer.Option(min=1, max=64, help="Batches in hand side by side.")] = None,
+) -> None:
+    """Apply notifications and requested transitions, one entity's in order; stop with Ctrl-C or SIGTERM.
+
+    Example: INTERLOCK_ENGINE=aws interlock worker transitions --receivers 8
+    """
+    asyncio.run(_work(loaded().settings, batch, receivers))
+
+
+def dev(host: Host = None, port: Port = None) -> None:
+    """Run everything in one process on this machine: the API and the transitions worker.
+
+    Example: interlock dev --port 8080
+
+    The API is open to all callers on loopback, unless a tokens file is configured.
+    """
+    settings = loaded().settings
+    address = (host or settings.http.host, settings.http.port if port is None else port)
+    if settings.auth.tokens_file is None:
+        _only_loopback(address[0], f"set {variable(('auth', 'tokens_file'))} to serve others")
+    asyncio.run(_serve(settings, address, with_worker=True))
+
+
+async def _serve(settings: Settings, address: tuple[str, int], *, with_worker: bool) -> None:
+    from entrypoints.worker.transitions import consume
+
+    with _listening(*address) as listener:
+        async with _running(settings) as (container, stop):
+            host, port = listener.getsockname()[:2]
+            where = f"[{host}]" if ":" in host else host
+            open_to = "tokens" if settings.auth.tokens_file else "everybody on this machine"
+            tell(f"Interlock listens on http://{where}:{port} (engine {settings.engine}, open to {open_to})")
+            app, platform = container.app(), container.platform()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(_serve_http(app, listener, stop))
+                if with_worker:
+                    tasks.create_task(consume(platform, container.queue(), container.consumption(), stop))
+
+
+async def _work(settings: Settings, batch: int | None, receivers: int | None) -> None:
+    from entrypoints.worker.transitions import consume
+
+    async with _running(settings) as (container, stop):
+        how = container.consumption()
+        how = how._replace(batch=batch or how.batch, receivers=receivers or how.receivers)
+        tell(f"Interlock works through the lifecycle queue (engine {settings.engine})")
+        await consume(container.consumer_platform(), container.queue(), how, stop)
+    tell("stopped; nothing is in hand")
+
+
+@contextlib.asynccontextmanager
+async def _running(settings: Settings) -> "AsyncIterator[tuple[Container, asyncio.Event]]":
+    """Give a container, and an event that the first Ctrl-C or SIGTERM sets; the second one ends the process at once."""
+    from entrypoints.container import Container
+    from entrypoints.logs import set_up
+
+    set_up()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal(number: int) -> None:
+        loop.remove_signal_handler(number)
+        stop.set()
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for number in signals:
+        loop.add_signal_handler(number, on_signal, number)
+    container = Container(settings=settings)
+    try:
+        yield container, stop
+    finally:
+        await container.engine().aclose()
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+async def _serve_http(app: "FastAPI", listener: socket.socket, stop: asyncio.Event) -> None:
+    """Serve until told to stop; requests in hand are answered first."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            """Leave signals to us: they stop the worker too."""
+            yield
+
+    server = Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10))
+
+    async def end() -> None:
+        await stop.wait()
+        server.should_exit = True
+
+    async with asyncio.TaskGroup() as tasks:
+        ending = tasks.create_task(end())
+        await server.serve(sockets=[listener])
+        ending.cancel()
+    stop.set()
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """Take a port; connections wait from here on.
+
+    Raises:
+        Misconfigured: the address is not of this machine, or the port is taken.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listener = socket.create_server(address[:2], family=family, backlog=2048)
+    except OSError as error:
+        reason = f"{host}:{port} cannot be listened on ({error.strerror or error}); pass another --host or --port"
+        raise Misconfigured(variable(("http", "port")), reason) from error
+    with listener:
+        yield listener
+
+
+def _only_loopback(host: str, fix: str) -> None:
+    """Refuse to let everybody in where others than this machine could call.
+
+    Raises:
+        Misconfigured: an address of `host` is not a loopback one.
+    """
+    try:
+        addresses = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
+    except OSError as error:
+        raise Misconfigured(variable(("http", "host")), f"{host} is no address ({error.strerror or error})") from error
+    if not all(ipaddress.ip_address(str(address).partition("%")[0]).is_loopback for address in addresses):
+        raise Misconfigured(
+            variable(("http", "host")), f"{host} is not loopback, and the API would be open to all: {fix}"
+        )

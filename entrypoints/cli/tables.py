@@ -1,0 +1,61 @@
+"""`interlock tables create`: what the engine needs before its first event; running it again changes nothing."""
+
+from typing import Annotated
+
+import typer
+
+from entrypoints.cli.output import Json, emit, run, table, tell
+from entrypoints.cli.session import loaded
+from entrypoints.settings import Settings, variable
+
+app = typer.Typer(no_args_is_help=True, help="Tables, topic and queues of the configured engine.")
+
+
+@app.callback()
+def tables() -> None:
+    """Keep `create` a command of its own: an app of one command would become that command."""
+
+
+@app.command()
+def create(
+    name: Annotated[
+        str | None,
+        typer.Option(help="Of topic and queue on aws; else as in the topic's ARN, else interlock-lifecycle."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make the table, topic and queues on aws, or the files on sqlite; what is there already stays.
+
+    Prints the variables by which processes find what was made.
+
+    Example: INTERLOCK_ENGINE=aws interlock tables create
+    """
+    settings = loaded().settings
+    made = run(_create(settings, name), "Making tables and queues")
+    if as_json:
+        emit(made)
+        return
+    if not made:
+        tell("the memory engine keeps nothing, so there is nothing to make")
+        return
+    table(("variable", "value"), made.items())
+
+
+async def _create(settings: Settings, name: str | None) -> dict[str, str]:
+    match settings.engine:
+        case "memory":
+            return {}
+        case "sqlite":
+            from entrypoints.engines.sqlite import SqliteEngine
+
+            engine = SqliteEngine(settings)
+            try:
+                await engine.store.head("-")
+                await engine.queue.delete([])
+            finally:
+                await engine.aclose()
+            return {variable(("data_dir",)): str(settings.data_dir.absolute())}
+        case "aws":
+            from entrypoints.cli import aws
+
+            return await aws.create(settings, name)

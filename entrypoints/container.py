@@ -1,0 +1,25 @@
+"""The composition root as a dependency-injector container over the factories of `entrypoints.wiring` (R-603).
+
+Only this module imports that library. A provider makes its object once, when it is first asked for.
+"""
+
+from dependency_injector import containers, providers
+
+from entrypoints.settings import Settings
+from entrypoints.wiring import make_app, make_consumption, make_metrics, make_platform, open_access, open_engine
+
+
+class Container(containers.DeclarativeContainer):
+    """Everything that a long-running process needs; give it `settings`."""
+
+    settings = providers.Dependency(instance_of=Settings)
+    metrics = providers.Singleton(make_metrics)
+    engine = providers.Singleton(open_engine, settings)
+    store = engine.provided.store
+    queue = engine.provided.queue
+    publisher = engine.provided.publisher
+    access = providers.Singleton(open_access, settings)
+    platform = providers.Singleton(make_platform, settings, engine, metrics)
+    consumer_platform = providers.Singleton(make_platform, settings, engine, metrics, publishing=False)
+    consumption = providers.Singleton(make_consumption, settings, engine)
+    app = providers.Singleton(make_app, settings, platform, access, metrics.provided.text)

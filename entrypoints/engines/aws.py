@@ -1,0 +1,65 @@
+"""AWS: DynamoDB, an SNS FIFO topic and an SQS FIFO queue."""
+
+import asyncio
+from functools import cached_property
+from typing import Final
+
+from adapters.aws.clients import Aws
+from adapters.dynamodb.event_store import DynamoDBEventStore
+from adapters.sns.publisher import SNSPublisher
+from adapters.sqs.message_queue import SQSMessageQueue
+from domain.errors import Misconfigured
+from entrypoints.settings import Settings, variable
+
+
+class AwsEngine:
+    """Ports over boto3. Nothing is called, and no client made, before the first use of a port."""
+
+    batch: Final = 10
+    receivers: Final = 4
+    wait_seconds: Final = 5.0
+
+    def __init__(self, settings: Settings) -> None:
+        """Address, region and credentials come from the AWS SDK's own variables."""
+        self._settings = settings
+
+    @cached_property
+    def aws(self) -> Aws:
+        """The clients."""
+        return Aws()
+
+    @cached_property
+    def store(self) -> DynamoDBEventStore:
+        """The event store."""
+        events = self._settings.events
+        return DynamoDBEventStore(self.aws, events.table, shards=events.state_shards)
+
+    @cached_property
+    def queue(self) -> SQSMessageQueue:
+        """The lifecycle queue.
+
+        Raises:
+            Misconfigured: its URL is not set.
+        """
+        return SQSMessageQueue(self.aws, _required(self._settings.lifecycle.queue_url, "queue_url"))
+
+    @cached_property
+    def publisher(self) -> SNSPublisher:
+        """The lifecycle topic.
+
+        Raises:
+            Misconfigured: its ARN is not set.
+        """
+        return SNSPublisher(self.aws, _required(self._settings.lifecycle.topic_arn, "topic_arn"))
+
+    async def aclose(self) -> None:
+        """Wait for the calls that run, then close the connections."""
+        await asyncio.to_thread(self.aws.close)
+
+
+def _required(value: str | None, name: str) -> str:
+    if value is None:
+        raise Misconfigured(
+            variable(("lifecycle", name)), "is not set; set it to what `interlock tables create` prints"
+        )
+    return value

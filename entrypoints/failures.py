@@ -1,0 +1,22 @@
+"""How a failure is told in logs: by code and reason, never with content."""
+
+from pathlib import Path
+
+from domain.errors import InterlockError
+
+
+def code_of(error: BaseException) -> str:
+    """Give the stable code of an error; the class's name where it is none of ours."""
+    return error.code if isinstance(error, InterlockError) else type(error).__name__
+
+
+def reason_of(error: BaseException) -> str:
+    """Say why. The text of an error that is not ours may quote content, so only its place in the code is told."""
+    if isinstance(error, InterlockError):
+        return str(error)
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    if place is None:
+        return "a fault in the code"
+    return f"a fault in the code: {Path(place.tb_frame.f_code.co_filename).name}, line {place.tb_lineno}"

@@ -1,0 +1,182 @@
+"""What can be set, and from which variables (CONTRACTS § 8; docs/reference/configuration.md).
+
+The models need pydantic alone: a Lambda function reads its variables with `read_variables`, because pydantic-settings
+would add a fifth to its cold start (goal G19). Everything else reads through `entrypoints.sources`.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from domain.errors import Invalid, Misconfigured
+from domain.lifecycle import DEFAULT_LIFECYCLE, LifecycleDefinition, read_definition
+
+PREFIX: Final = "INTERLOCK_"
+DELIMITER: Final = "__"
+
+MIB: Final = 1024 * 1024
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class EventsSettings(_Group):
+    """Where events are kept."""
+
+    table: Annotated[
+        str,
+        Field(pattern=r"^[A-Za-z0-9_.-]{3,255}$", description="name of the DynamoDB table: 3-255 of A-Z a-z 0-9 _ . -"),
+    ] = "interlock-events"
+    state_shards: Annotated[
+        int,
+        Field(ge=1, le=64, description="index partitions for each state on DynamoDB, 1-64; raise it, never lower it"),
+    ] = 4
+
+
+class LifecycleSettings(_Group):
+    """The lifecycle, its topic and its queue."""
+
+    topic_arn: Annotated[
+        str | None,
+        Field(
+            pattern=r"^arn:[a-z-]+:sns:[a-z0-9-]*:[0-9]*:[A-Za-z0-9_-]{1,251}\.fifo$",
+            description="ARN of the SNS FIFO topic, as `interlock tables create` prints it",
+        ),
+    ] = None
+    queue_url: Annotated[
+        str | None,
+        Field(
+            pattern=r"^https?://\S+/[A-Za-z0-9_-]{1,75}\.fifo$",
+            description="URL of the SQS FIFO queue, as `interlock tables create` prints it",
+        ),
+    ] = None
+    definition_file: Annotated[
+        Path | None, Field(description="JSON file with states and moves; unset means the five states of Interlock")
+    ] = None
+    max_receives: Annotated[
+        int, Field(ge=1, le=1000, description="deliveries before a message goes to the dead-letter queue, 1-1000")
+    ] = 5
+    visibility_seconds: Annotated[
+        int, Field(ge=2, le=43200, description="seconds that a received message stays hidden, 2-43200")
+    ] = 30
+
+
+class AuthSettings(_Group):
+    """Who may call the API."""
+
+    tokens_file: Annotated[
+        Path | None, Field(description="file of hashed tokens, made by `interlock token create`")
+    ] = None
+
+
+class HttpSettings(_Group):
+    """The HTTP server."""
+
+    host: Annotated[str, Field(min_length=1, description="address to listen on")] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535, description="port, 0-65535; 0 takes a free one")] = 8080
+    max_body_bytes: Annotated[
+        int, Field(ge=1024, le=1024 * MIB, description="largest request body, in bytes; at least 1024")
+    ] = 8 * MIB
+
+
+class Settings(_Group):
+    """Everything that can be set."""
+
+    engine: Annotated[
+        Literal["memory", "sqlite", "aws"],
+        Field(description="the stores and queues behind the ports: memory, sqlite, aws"),
+    ] = "sqlite"
+    data_dir: Annotated[Path, Field(description="folder of the sqlite engine's files")] = Path(".interlock")
+    events: EventsSettings = EventsSettings()
+    lifecycle: LifecycleSettings = LifecycleSettings()
+    auth: AuthSettings = AuthSettings()
+    http: HttpSettings = HttpSettings()
+
+
+def fields(
+    model: type[BaseModel] = Settings, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
+    """Give each setting's path and field, in the order of the models."""
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from fields(field.annotation, (*path, name))
+        else:
+            yield (*path, name), field
+
+
+def variable(path: tuple[str, ...]) -> str:
+    """Name the variable of a setting: `INTERLOCK_HTTP__PORT`."""
+    return PREFIX + DELIMITER.join(path).upper()
+
+
+def refuse_groups(given: Collection[str]) -> None:
+    """Refuse a whole group in one variable, as JSON: settings have one form each.
+
+    Args:
+        given: names of variables, in upper case.
+
+    Raises:
+        Misconfigured: naming the variable.
+    """
+    for group in {path[0] for path, _ in fields() if len(path) > 1}:
+        if variable((group,)) in given:
+            example = next(variable(path) for path, _ in fields() if path[0] == group)
+            raise Misconfigured(variable((group,)), f"is a group; set its variables one by one, such as {example}")
+
+
+def read_variables(variables: Mapping[str, str]) -> Settings:
+    """Read settings from environment variables; an empty one counts as unset.
+
+    Raises:
+        Misconfigured: naming the variable and what it takes.
+    """
+    given = {name.upper(): value for name, value in variables.items() if value}
+    refuse_groups(given)
+    tree: dict[str, Any] = {}
+    for path, _ in fields():
+        value = given.get(variable(path))
+        if value is not None:
+            branch = tree
+            for name in path[:-1]:
+                branch = branch.setdefault(name, {})
+            branch[path[-1]] = value
+    try:
+        return Settings.model_validate(tree)
+    except ValidationError as error:
+        raise misconfigured(error) from None
+
+
+def misconfigured(error: ValidationError) -> Misconfigured:
+    """Say which variable cannot work, and what it takes; never what it holds.
+
+    Args:
+        error: from `Settings`; the first complaint is told, and how many others there are.
+    """
+    complaints = error.errors(include_input=False, include_url=False)
+    wrong = tuple(str(part) for part in complaints[0]["loc"])
+    field = dict(fields())[wrong]
+    reason = f"must be: {field.description} (default: {'unset' if field.default is None else field.default})"
+    others = len(complaints) - 1
+    return Misconfigured(variable(wrong), reason + (f"; and {others} more to put right" if others else ""))
+
+
+def load_definition(settings: Settings) -> LifecycleDefinition:
+    """Give the lifecycle in force (R-112).
+
+    Raises:
+        Misconfigured: its file cannot be read, or does not hold a lifecycle.
+    """
+    file = settings.lifecycle.definition_file
+    if file is None:
+        return DEFAULT_LIFECYCLE
+    name = variable(("lifecycle", "definition_file"))
+    try:
+        return read_definition(file.read_bytes())
+    except OSError as error:
+        raise Misconfigured(name, f"{file} cannot be read: {error.strerror}") from error
+    except Invalid as error:
+        raise Misconfigured(name, f"{file}: {error}") from None

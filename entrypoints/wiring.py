@@ -1,0 +1,179 @@
+"""The composition root as plain factories. Adapters are imported where they are picked: nobody loads another's engine.
+
+`entrypoints.container` offers the same factories as dependency-injector providers. Lambda functions use them straight,
+because that library would cost a third of their cold start (goal G19).
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from adapters.system.clock import SystemClock
+from adapters.system.id_source import RandomIds
+from application.platform import Platform
+from domain.errors import InterlockError, Misconfigured
+from domain.messages import Outgoing
+from entrypoints.settings import Settings, load_definition, variable
+from ports.event_store import EventStore
+from ports.message_queue import MessageQueue
+from ports.metrics import Metrics
+from ports.publisher import Publisher
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from adapters.file.token_file import TokenFile
+    from adapters.prometheus.metrics import PrometheusMetrics
+    from entrypoints.worker.transitions import Consumption
+
+
+class Engine(Protocol):
+    """The stores and queues of one kind, each made at its first use and kept.
+
+    Attributes:
+        batch: how many messages a worker takes at a time.
+        receivers: how many batches a worker has in hand side by side.
+        wait_seconds: how long a worker waits for a message in one call.
+    """
+
+    @property
+    def batch(self) -> int: ...  # noqa: D102 - see the class
+
+    @property
+    def receivers(self) -> int: ...  # noqa: D102 - see the class
+
+    @property
+    def wait_seconds(self) -> float: ...  # noqa: D102 - see the class
+
+    @property
+    def store(self) -> EventStore:
+        """The event store."""
+        ...
+
+    @property
+    def queue(self) -> MessageQueue:
+        """The lifecycle queue."""
+        ...
+
+    @property
+    def publisher(self) -> Publisher:
+        """The lifecycle topic."""
+        ...
+
+    async def aclose(self) -> None:
+        """Finish what runs, and let go of files and connections."""
+        ...
+
+
+class NoPublisher:
+    """The topic of processes that never publish, such as the transition consumer: they need no right to."""
+
+    max_bytes: Final = 0
+
+    async def publish(self, messages: Sequence[Outgoing], /) -> list[InterlockError | None]:
+        """Refuse.
+
+        Raises:
+            Misconfigured: always, unless there is nothing to publish.
+        """
+        if messages:
+            raise Misconfigured(variable(("lifecycle", "topic_arn")), "this process was set up without a topic")
+        return []
+
+
+def open_engine(settings: Settings) -> Engine:
+    """Give the engine that is configured. It opens nothing before its first use."""
+    match settings.engine:
+        case "memory":
+            from entrypoints.engines.memory import MemoryEngine  # noqa: PLC0415 - only what this engine needs
+
+            return MemoryEngine(settings)
+        case "sqlite":
+            from entrypoints.engines.sqlite import SqliteEngine  # noqa: PLC0415 - only what this engine needs
+
+            return SqliteEngine(settings)
+        case "aws":
+            from entrypoints.engines.aws import AwsEngine  # noqa: PLC0415 - only what this engine needs
+
+            return AwsEngine(settings)
+
+
+def make_platform(settings: Settings, engine: Engine, metrics: Metrics, *, publishing: bool = True) -> Platform:
+    """Put the lifecycle's ports and rules together.
+
+    Args:
+        settings: which lifecycle.
+        engine: the stores and queues.
+        metrics: where figures go.
+        publishing: whether this process ingests events; without, no topic is needed.
+
+    Raises:
+        Misconfigured: a setting that is needed is missing or cannot work.
+    """
+    return Platform(
+        store=engine.store,
+        publisher=engine.publisher if publishing else NoPublisher(),
+        clock=SystemClock(),
+        ids=RandomIds(),
+        metrics=metrics,
+        definition=load_definition(settings),
+    )
+
+
+def make_metrics() -> "PrometheusMetrics":
+    """Give the figures of a process, to be read at `/metrics`."""
+    from adapters.prometheus.metrics import PrometheusMetrics  # noqa: PLC0415 - Lambda functions keep figures otherwise
+
+    return PrometheusMetrics()
+
+
+def open_access(settings: Settings) -> "TokenFile | None":
+    """Give the judge of tokens, or None where no tokens file is set.
+
+    Whoever serves decides whether nobody or everybody gets in then.
+    """
+    if settings.auth.tokens_file is None:
+        return None
+    from adapters.file.token_file import TokenFile  # noqa: PLC0415 - the API's alone
+
+    return TokenFile(settings.auth.tokens_file)
+
+
+def make_app(
+    settings: Settings, platform: Platform, access: "TokenFile | None", metrics_text: Callable[[], bytes] | None = None
+) -> "FastAPI":
+    """Give the HTTP API, ready when the store answers and the tokens can be read.
+
+    Args:
+        settings: the limits.
+        platform: the lifecycle.
+        access: the judge of tokens; None lets everybody in.
+        metrics_text: gives the figures for `/metrics`; None leaves that path out.
+    """
+    from entrypoints.http.app import create_app  # noqa: PLC0415 - the API's alone
+
+    async def store() -> None:
+        await platform.store.head("-")
+
+    readiness: dict[str, Callable[[], Awaitable[None]]] = {"store": store}
+    if access is not None:
+        readiness["tokens"] = access.check
+    return create_app(
+        platform,
+        access=access,
+        metrics_text=metrics_text,
+        readiness=readiness,
+        max_body_bytes=settings.http.max_body_bytes,
+    )
+
+
+def make_consumption(settings: Settings, engine: Engine) -> "Consumption":
+    """Say how a worker takes messages from this engine."""
+    from entrypoints.worker.transitions import Consumption  # noqa: PLC0415 - the worker's alone
+
+    return Consumption(
+        batch=engine.batch,
+        receivers=engine.receivers,
+        wait_seconds=engine.wait_seconds,
+        visibility_seconds=settings.lifecycle.visibility_seconds,
+        max_receives=settings.lifecycle.max_receives,
+    )

@@ -1,0 +1,1 @@
+"""Long-running consumers, one module each; `interlock worker` starts them."""

@@ -1,0 +1,172 @@
+"""The transition consumer as a process: receive, apply, delete what was handled, give back the rest (R-105 to R-107).
+
+Several batches may be in hand, because the queue hands out a group to one receiver at a time. That holds until a
+message's visibility runs out, so no message is started after half of it. Killed at any moment, the process leaves
+messages that the queue hands out again, and moves that are recognised by their command ids (R-110).
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from random import random
+from typing import Final, NamedTuple
+
+import structlog
+
+from application.consume import BatchReport, apply_batch
+from application.platform import Platform
+from domain.errors import InterlockError, Misconfigured, Retryable
+from domain.messages import Received
+from domain.retry import RetryRule
+from entrypoints.failures import code_of, reason_of
+from ports.message_queue import MessageQueue
+
+BACKOFF: Final = RetryRule(attempts=sys.maxsize, base=0.1, ceiling=15.0)
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("interlock.worker")
+
+
+class Consumption(NamedTuple):
+    """How a worker takes messages.
+
+    Attributes:
+        batch: messages at a time.
+        receivers: batches in hand side by side.
+        wait_seconds: how long to wait for a message in one call; stopping takes as long.
+        visibility_seconds: how long the queue hides a message that was handed out.
+        max_receives: how often the queue hands out a message before it dead-letters it.
+    """
+
+    batch: int
+    receivers: int
+    wait_seconds: float
+    visibility_seconds: float
+    max_receives: int
+    backoff: RetryRule = BACKOFF
+
+
+async def consume(platform: Platform, queue: MessageQueue, how: Consumption, stop: asyncio.Event) -> None:
+    """Work through a queue until told to stop; the batches in hand are finished first.
+
+    Takes no message before the store answers: a store that is away or not set up must cost no message a receive.
+
+    Raises:
+        Misconfigured: the queue or the store cannot work as it is set up.
+    """
+    await _until_the_store_answers(platform, how.backoff, stop)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(how.receivers):
+                tasks.create_task(_receive(platform, queue, how, stop))
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+
+
+async def _receive(platform: Platform, queue: MessageQueue, how: Consumption, stop: asyncio.Event) -> None:
+    attempt = 0
+    while not stop.is_set():
+        try:
+            batch = await queue.receive(how.batch, how.wait_seconds)
+        except Retryable as error:
+            attempt += 1
+            _log.warning("no answer from the queue", code=error.code, reason=str(error), attempt=attempt)
+            await _pause(how.backoff, attempt, stop)
+            continue
+        attempt = 0
+        if stop.is_set():
+            await _settle(queue, [], batch)
+        elif batch:
+            await _work(platform, queue, how, batch, stop)
+
+
+async def _work(
+    platform: Platform, queue: MessageQueue, how: Consumption, batch: Sequence[Received], stop: asyncio.Event
+) -> None:
+    started = time.monotonic()
+    deadline = platform.clock.now() + timedelta(seconds=how.visibility_seconds / 2)
+    report = await apply_batch(platform, batch, max_receives=how.max_receives, deadline=deadline)
+    returned = set(report.returned)
+    handled = [message for message in batch if message.message_id not in returned]
+    stale = await _settle(queue, handled, [])
+    _tell(batch, report, stale, time.monotonic() - started)
+    for error in report.failures.values():
+        if isinstance(error, Misconfigured):
+            raise error
+    if any(_may_pass(error) for error in report.failures.values()):
+        await _pause(how.backoff, 1, stop)
+        await _until_the_store_answers(platform, how.backoff, stop)
+    await _settle(queue, [], [message for message in batch if message.message_id in returned])
+
+
+async def _settle(queue: MessageQueue, handled: Sequence[Received], returned: Sequence[Received]) -> int:
+    """Delete and release; where the queue does not answer, the messages come again by themselves.
+
+    Returns:
+        How many handled messages had a stale receipt: they come again too, and are then recognised.
+    """
+    stale = 0
+    try:
+        if handled:
+            stale = len(await queue.delete(handled))
+        if returned:
+            await queue.release(returned)
+    except Retryable as error:
+        _log.warning("the queue will deliver again", code=error.code, reason=str(error))
+    return stale
+
+
+def _tell(batch: Sequence[Received], report: BatchReport, stale: int, seconds: float) -> None:
+    counts = {message.message_id: message.receive_count for message in batch}
+    for message_id, error in report.failures.items():
+        _log.error(
+            "message failed",
+            message_id=message_id,
+            receive_count=counts[message_id],
+            code=code_of(error),
+            reason=reason_of(error),
+        )
+    _log.info(
+        "batch",
+        received=report.received,
+        done=report.tally.get("done", 0),
+        duplicate=report.tally.get("duplicate", 0),
+        rejected=report.tally.get("rejected", 0),
+        returned=len(report.returned),
+        stale=stale,
+        seconds=round(seconds, 3),
+    )
+
+
+def _may_pass(error: Exception) -> bool:
+    """Say whether waiting may help: for what says so, and for faults that nobody foresaw."""
+    return isinstance(error, Retryable) or not isinstance(error, InterlockError)
+
+
+async def _until_the_store_answers(platform: Platform, backoff: RetryRule, stop: asyncio.Event) -> None:
+    """Wait for the store before messages are taken or given back.
+
+    Given back at once, they would be received as often as the queue allows within a second, and an outage would fill
+    the dead-letter queue. So one receive is spent on an outage, however long it lasts.
+    """
+    attempt = 0
+    while not stop.is_set():
+        try:
+            await platform.store.head("-")
+        except Retryable as error:
+            attempt += 1
+            _log.warning("no answer from the store", code=error.code, reason=str(error), attempt=attempt)
+            await _pause(backoff, attempt, stop)
+        else:
+            return
+
+
+async def _pause(backoff: RetryRule, attempt: int, stop: asyncio.Event) -> None:
+    """Wait as the rule says, or until told to stop."""
+    wait = backoff.wait(attempt, random())  # noqa: S311 - spreads workers, keeps no secret
+    try:
+        async with asyncio.timeout(wait):
+            await stop.wait()
+    except TimeoutError:
+        return
