@@ -1,0 +1,21 @@
+"""Finding out who calls (CONTRACTS § 8)."""
+
+from datetime import datetime
+from typing import Protocol
+
+from pydantic import SecretStr
+
+from domain.access import Caller
+
+
+class Access(Protocol):
+    """A judge of bearer tokens. It fails closed: when it cannot tell, nobody gets in."""
+
+    async def identify(self, token: SecretStr, now: datetime, /) -> Caller:
+        """Say whose token this is.
+
+        Raises:
+            Unauthenticated: the token opens nothing; why is not said.
+            Unavailable: what tokens are judged by cannot be read.
+        """
+        ...
