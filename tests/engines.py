@@ -22,9 +22,16 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from adapters.aws.clients import Aws
+from adapters.dynamodb.table import create_table
+from adapters.sns.resources import TopicAndQueue, create_topic_and_queue
 
 REGION = "us-east-1"
 START_SECONDS = 30.0
+
+
+def is_elsewhere() -> bool:
+    """Say whether the environment points the tests at an engine that they do not start."""
+    return any(name.startswith("AWS_ENDPOINT_URL") for name in os.environ)
 
 
 @dataclass
@@ -38,15 +45,11 @@ class Engine:
     def __post_init__(self) -> None:
         self.aws = Aws(endpoint_url=self.url, region=REGION if self.url else None, read_timeout=30)
 
-    def fresh_name(self, prefix: str) -> str:
-        """Give a name that no other test uses."""
-        return f"{prefix}-{uuid.uuid4().hex[:12]}"
-
 
 @contextmanager
 def ministack() -> Iterator[Engine]:
     """Run ministack: all services, sound transactions."""
-    if any(name.startswith("AWS_ENDPOINT_URL") for name in os.environ):
+    if is_elsewhere():
         engine = Engine("elsewhere", None)
         try:
             yield engine
@@ -109,6 +112,28 @@ def _wait_for_a_call(engine: Engine, process: "subprocess.Popen[bytes]", log: Pa
                 return
     finally:
         client.close()
+
+
+@contextmanager
+def event_table(engine: Engine) -> Iterator[str]:
+    """Give a table of its own to a test."""
+    name = f"interlock-test-{uuid.uuid4().hex[:12]}"
+    client = engine.aws.dynamodb.client()
+    create_table(client, name)
+    yield name
+    client.delete_table(TableName=name)
+
+
+@contextmanager
+def topic_and_queue(engine: Engine, *, visibility_seconds: int, max_receives: int) -> Iterator[TopicAndQueue]:
+    """Give a topic, a queue and a dead-letter queue of its own to a test."""
+    name = f"interlock-test-{uuid.uuid4().hex[:12]}"
+    sns, sqs = engine.aws.sns.client(), engine.aws.sqs.client()
+    made = create_topic_and_queue(sns, sqs, name, visibility_seconds=visibility_seconds, max_receives=max_receives)
+    yield made
+    sns.delete_topic(TopicArn=made.topic_arn)
+    sqs.delete_queue(QueueUrl=made.queue_url)
+    sqs.delete_queue(QueueUrl=made.dead_letter_url)
 
 
 def _free_port() -> int:

@@ -1,33 +1,29 @@
 """DynamoDB keeps the contract of the event store; crossing writers are tried where transactions are isolated."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from adapters.dynamodb.event_store import DynamoDBEventStore
-from adapters.dynamodb.table import create_table
 from tests.contracts.event_store import ConcurrentEventStoreContract, EventStoreContract
-from tests.engines import Engine
+from tests.engines import Engine, event_table
 
 pytestmark = pytest.mark.anyio
-
-
-def new_store(engine: Engine) -> DynamoDBEventStore:
-    """Give a store on a table of its own."""
-    table = engine.fresh_name("events")
-    create_table(engine.aws.dynamodb.client(), table)
-    return DynamoDBEventStore(engine.aws, table)
 
 
 class TestDynamoDBEventStore(EventStoreContract, ConcurrentEventStoreContract):
     adapter = "adapters.dynamodb.event_store"
 
     @pytest.fixture
-    def store(self, ministack: Engine) -> DynamoDBEventStore:
-        return new_store(ministack)
+    def store(self, ministack: Engine) -> Iterator[DynamoDBEventStore]:
+        with event_table(ministack) as table:
+            yield DynamoDBEventStore(ministack.aws, table)
 
 
 class TestDynamoDBEventStoreOnMoto(EventStoreContract):
     adapter = "adapters.dynamodb.event_store"
 
     @pytest.fixture
-    def store(self, moto: Engine) -> DynamoDBEventStore:
-        return new_store(moto)
+    def store(self, moto: Engine) -> Iterator[DynamoDBEventStore]:
+        with event_table(moto) as table:
+            yield DynamoDBEventStore(moto.aws, table)
