@@ -80,5 +80,5 @@ def _holds(values: object, path: tuple[str, ...]) -> bool:
 
 
 def _stray(name: str, known: Sequence[str]) -> str:
-    close = get_close_matches(name, known, n=1)
-    return f"{name} sets nothing" + (f"; did you mean {close[0]}?" if close else "; see `interlock config`")
+    close = get_close_matches(name.removeprefix(PREFIX), [other.removeprefix(PREFIX) for other in known], n=1)
+    return f"{name} sets nothing" + (f"; did you mean {PREFIX}{close[0]}?" if close else "; see `interlock config`")

@@ -1,0 +1,206 @@
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.errors import Misconfigured
+from domain.lifecycle import DEFAULT_LIFECYCLE
+from entrypoints.logs import mask
+from entrypoints.settings import Settings, fields, load_definition, read_variables, variable
+from entrypoints.sources import load
+
+ROOT = Path(__file__).parents[2]
+
+# CONTRACTS § 8: the variables of this release and their defaults.
+DEFAULTS = {
+    "INTERLOCK_ENGINE": "sqlite",
+    "INTERLOCK_DATA_DIR": Path(".interlock"),
+    "INTERLOCK_EVENTS__TABLE": "interlock-events",
+    "INTERLOCK_EVENTS__STATE_SHARDS": 4,
+    "INTERLOCK_LIFECYCLE__TOPIC_ARN": None,
+    "INTERLOCK_LIFECYCLE__QUEUE_URL": None,
+    "INTERLOCK_LIFECYCLE__DEFINITION_FILE": None,
+    "INTERLOCK_LIFECYCLE__MAX_RECEIVES": 5,
+    "INTERLOCK_LIFECYCLE__VISIBILITY_SECONDS": 30,
+    "INTERLOCK_AUTH__TOKENS_FILE": None,
+    "INTERLOCK_HTTP__HOST": "127.0.0.1",
+    "INTERLOCK_HTTP__PORT": 8080,
+    "INTERLOCK_HTTP__MAX_BODY_BYTES": 8 * 1024 * 1024,
+}
+GIVEN = {
+    "INTERLOCK_ENGINE": "aws",
+    "INTERLOCK_DATA_DIR": "/data",
+    "INTERLOCK_EVENTS__TABLE": "events",
+    "INTERLOCK_EVENTS__STATE_SHARDS": "8",
+    "INTERLOCK_LIFECYCLE__TOPIC_ARN": "arn:aws:sns:eu-west-1:123456789012:lifecycle.fifo",
+    "INTERLOCK_LIFECYCLE__QUEUE_URL": "https://sqs.eu-west-1.amazonaws.com/123456789012/lifecycle.fifo",
+    "INTERLOCK_LIFECYCLE__DEFINITION_FILE": "lifecycle.json",
+    "INTERLOCK_LIFECYCLE__MAX_RECEIVES": "3",
+    "INTERLOCK_LIFECYCLE__VISIBILITY_SECONDS": "60",
+    "INTERLOCK_AUTH__TOKENS_FILE": "tokens.json",
+    "INTERLOCK_HTTP__HOST": "0.0.0.0",  # noqa: S104 - read, not listened on
+    "INTERLOCK_HTTP__PORT": "0",
+    "INTERLOCK_HTTP__MAX_BODY_BYTES": "1024",
+}
+BAD = {
+    "INTERLOCK_ENGINE": "postgres",
+    "INTERLOCK_EVENTS__TABLE": "no spaces here",
+    "INTERLOCK_EVENTS__STATE_SHARDS": "0",
+    "INTERLOCK_LIFECYCLE__TOPIC_ARN": "arn:aws:sns:eu-west-1:123456789012:standard",
+    "INTERLOCK_LIFECYCLE__QUEUE_URL": "lifecycle.fifo",
+    "INTERLOCK_LIFECYCLE__MAX_RECEIVES": "many",
+    "INTERLOCK_LIFECYCLE__VISIBILITY_SECONDS": "1",
+    "INTERLOCK_HTTP__PORT": "65536",
+    "INTERLOCK_HTTP__MAX_BODY_BYTES": "1e9x",
+}
+
+
+def flat(settings: Settings) -> dict[str, object]:
+    dumped = settings.model_dump()
+    values: dict[str, object] = {}
+    for path, _ in fields():
+        value: object = dumped
+        for name in path:
+            assert isinstance(value, dict)
+            value = value[name]
+        values[variable(path)] = value
+    return values
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Work in an empty folder, with none of our variables set."""
+    for name in list(os.environ):
+        if name.startswith("INTERLOCK_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def set_all(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_the_defaults_are_those_of_the_contract() -> None:
+    assert flat(read_variables({})) == DEFAULTS
+    loaded = load()
+    assert flat(loaded.settings) == DEFAULTS
+    assert set(loaded.origins.values()) == {"default"}
+    assert loaded.unknown == []
+
+
+def test_every_variable_is_read_and_differs_from_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, GIVEN)
+    loaded = load()
+    assert {name: str(value) for name, value in flat(loaded.settings).items()} == GIVEN
+    assert set(loaded.origins.values()) == {"environment"}
+    assert flat(read_variables(GIVEN)) == flat(loaded.settings)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(GIVEN)), st.sampled_from(["", *GIVEN.values(), *BAD.values()])))
+def test_lambda_functions_and_processes_read_variables_alike(variables: dict[str, str]) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        set_all(monkeypatch, variables)
+        answers: list[object] = []
+        readers: list[Callable[[], Settings]] = [lambda: load().settings, lambda: read_variables(variables)]
+        for reader in readers:
+            try:
+                answers.append(flat(reader()))
+            except Misconfigured as error:
+                answers.append(str(error))
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_value_is_refused_by_its_name_and_never_repeated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, BAD[name])
+    with pytest.raises(Misconfigured) as refused:
+        load()
+    assert refused.value.setting == name
+    assert "must be: " in refused.value.reason
+    assert "(default: " in refused.value.reason
+    assert BAD[name] not in str(refused.value)
+
+
+def test_of_several_bad_values_the_first_is_told_and_the_others_counted() -> None:
+    with pytest.raises(Misconfigured, match=r"INTERLOCK_ENGINE: .*; and 8 more to put right"):
+        read_variables(BAD)
+
+
+def test_a_whole_group_in_one_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLOCK_EVENTS", '{"table": "events"}')
+    with pytest.raises(Misconfigured, match=r"INTERLOCK_EVENTS: is a group; .* such as INTERLOCK_EVENTS__TABLE"):
+        load()
+    with pytest.raises(Misconfigured, match="INTERLOCK_EVENTS: is a group"):
+        read_variables({"interlock_events": "{}"})
+
+
+def test_the_environment_wins_over_the_file_and_the_file_over_the_default(
+    clean: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (clean / ".env").write_text(
+        "INTERLOCK_HTTP__PORT=9000\nINTERLOCK_HTTP__HOST=localhost\nINTERLOCK_DATA_DIR=\nOTHER=1\n"
+    )
+    monkeypatch.setenv("INTERLOCK_HTTP__PORT", "9001")
+    loaded = load()
+    assert (loaded.settings.http.port, loaded.settings.http.host) == (9001, "localhost")
+    assert loaded.settings.data_dir == Path(".interlock")
+    assert loaded.origins["http", "port"] == "environment"
+    assert loaded.origins["http", "host"] == ".env"
+    assert loaded.origins["data_dir",] == "default"
+    assert loaded.unknown == []
+
+
+def test_a_file_that_is_no_text_is_named(clean: Path) -> None:
+    (clean / ".env").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(Misconfigured, match=r"\.env: cannot be read"):
+        load()
+
+
+def test_typing_errors_are_reported_with_what_they_may_have_meant(clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLOCK_HTTP__PROT", "1")
+    monkeypatch.setenv("INTERLOCK_TEST_REDIS_URL", "for the tests")
+    (clean / ".env").write_text("INTERLOCK_XYZZY=1\n")
+    assert load().unknown == [
+        "INTERLOCK_HTTP__PROT sets nothing; did you mean INTERLOCK_HTTP__PORT?",
+        "INTERLOCK_XYZZY sets nothing; see `interlock config`",
+    ]
+
+
+def test_r112_the_lifecycle_in_force_is_the_default_or_the_one_in_the_file(clean: Path) -> None:
+    assert load_definition(Settings()) is DEFAULT_LIFECYCLE
+    file = clean / "lifecycle.json"
+    file.write_text(json.dumps({"name": "two", "initial": "a", "terminal": ["b"], "moves": {"a": ["b"], "b": []}}))
+    assert load_definition(read_variables({"INTERLOCK_LIFECYCLE__DEFINITION_FILE": str(file)})).states == ("a", "b")
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b"\xff", b'{"name": "one"}'])
+def test_r112_a_file_without_a_lifecycle_is_named_with_its_variable(content: bytes | None, clean: Path) -> None:
+    file = clean / "lifecycle.json"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(Misconfigured) as refused:
+        load_definition(read_variables({"INTERLOCK_LIFECYCLE__DEFINITION_FILE": str(file)}))
+    assert refused.value.setting == "INTERLOCK_LIFECYCLE__DEFINITION_FILE"
+    assert str(file) in refused.value.reason
+
+
+def test_passwords_in_urls_and_bearer_tokens_are_masked() -> None:
+    assert mask("https://ada:hunter2@sqs.example/1/q.fifo") == "https://***@sqs.example/1/q.fifo"
+    assert mask("Authorization: Bearer ilk_1_secret, then") == "Authorization: Bearer *** then"
+    assert mask("https://sqs.example/1/q.fifo") == "https://sqs.example/1/q.fifo"
+
+
+def test_the_reference_page_tells_every_variable_with_its_default() -> None:
+    rows = [
+        [cell.strip().strip("`") for cell in line.strip("|").split("|")]
+        for line in (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("| `INTERLOCK_")
+    ]
+    told = {row[0]: row[1] for row in rows}
+    assert told == {name: "" if value is None else str(value) for name, value in DEFAULTS.items()}
