@@ -7,15 +7,20 @@ from adapters.memory.message_queue import MemoryQueue
 from domain.errors import InterlockError, TooLarge
 from domain.messages import Outgoing
 
+MAX_BYTES: Final = 1024 * 1024
+
 
 class MemoryPublisher:
     """Hands each message to every queue that subscribes."""
 
-    max_bytes: Final = 1024 * 1024
-
     def __init__(self, *queues: MemoryQueue) -> None:
         """Publish to these queues."""
         self._queues = queues
+
+    @property
+    def max_bytes(self) -> int:
+        """1 MiB, as SQS takes it."""
+        return MAX_BYTES
 
     async def publish(self, messages: Sequence[Outgoing], /) -> list[InterlockError | None]:
         """Publish messages; see the port."""
