@@ -19,6 +19,9 @@ DELIMITER: Final = "__"
 
 MIB: Final = 1024 * 1024
 
+YIELDING: Final = 10
+"""Added to the niceness of machine-side processes that share one machine with the API: operators go first (R-108)."""
+
 
 class _Group(BaseModel):
     model_config = ConfigDict(frozen=True)

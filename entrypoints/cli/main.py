@@ -8,6 +8,7 @@ import typer
 from domain.errors import InterlockError, Invalid
 from entrypoints.cli import events, serve, tables, tokens
 from entrypoints.cli.config import config
+from entrypoints.cli.demo import demo
 from entrypoints.cli.doctor import doctor
 from entrypoints.cli.output import tell
 
@@ -20,6 +21,7 @@ app: Final = typer.Typer(
     epilog="Exit codes: 0 ok, 1 failed, 2 wrong usage. Settings: INTERLOCK_… variables, see `interlock config`.",
 )
 app.command()(serve.dev)
+app.command()(demo)
 app.add_typer(serve.api, name="api")
 app.add_typer(serve.worker, name="worker")
 app.add_typer(events.app, name="events")

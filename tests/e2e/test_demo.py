@@ -1,0 +1,57 @@
+"""`interlock demo` on the shipped month: real processes, real files, and counts that add up."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from entrypoints.cli import demo as command
+from entrypoints.demo import run as demo
+
+DEMO = [sys.executable, "-m", "entrypoints.cli.main", "demo", "--january", "--json"]
+
+
+@pytest.mark.slow
+def test_january_goes_through_everything_and_every_count_adds_up(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*DEMO, "--folder", str(tmp_path / "demo")], capture_output=True, text=True, check=False, timeout=110
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    summary = json.loads(done.stdout)
+    assert all(summary["checks"].values())
+    assert len(summary["checks"]) == 9
+    assert (summary["new"], summary["duplicate"], summary["rejected"]) == (6607, 660, 5)
+    assert summary["sent"] == 6607 + 660 + 5
+    assert summary["facts"] == 6607 + summary["operators"]["moved"]
+    assert summary["operators"]["moved"] > 1000
+    assert min(summary["operators"]["repeated"], summary["operators"]["refused"]) > 50
+    assert summary["operators"]["unexpected"] == 0
+    assert sum(summary["states"].values()) == 6607
+    assert min(summary["states"].values()) > 100
+
+
+def test_a_count_that_does_not_add_up_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import typer
+
+    def a_wrong_run(folder: Path, **_: object) -> demo.Summary:
+        latency = demo.Latency(1, 1.0, 1.0)
+        return demo.Summary(
+            flights="January 2013", sent=2, new=1, duplicate=0, rejected=0, worker={}, operators={"moved": 0}, facts=1,
+            states={}, reads_idle=latency, reads_during_ingestion=latency, ingested_per_second=1, seconds=1.0,
+            folder=str(folder), checks={"sent = new + duplicate + rejected": False},
+        )  # fmt: skip
+
+    monkeypatch.setattr(demo, "run", a_wrong_run)
+    with pytest.raises(typer.Exit) as exit_:
+        command.demo(folder=tmp_path, january=True)
+    assert exit_.value.exit_code == 1
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("keep me")
+    done = subprocess.run([*DEMO, "--folder", str(tmp_path)], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert "not empty" in done.stderr
+    assert (tmp_path / "mine.txt").read_text() == "keep me"
