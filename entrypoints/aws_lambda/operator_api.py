@@ -47,22 +47,22 @@ def _adapter(runtime: Runtime) -> Mangum:
 
 
 def as_sent(app: ASGIApp) -> ASGI:
-    """Give an app the path as ASGI wants it; API Gateway's two kinds differ, and Mangum passes on what it gets.
+    """Give an app the path as ASGI wants it. API Gateway's two kinds differ, and Mangum decodes both.
 
-    | API | payload | path in the event | path |
+    | API | payload | path in the event | what the app gets |
     |---|---|---|---|
-    | REST | 1.0, without `version` | percent-encoded, without the stage | decoded here; `raw_path` as it came |
-    | HTTP | 1.0 or 2.0, with `version` | decoded, behind the stage unless that is `$default` | without the stage |
+    | REST | 1.0, without `version` | percent-encoded, without the stage | it, decoded; as it came in `raw_path` |
+    | HTTP | 1.0 or 2.0, with `version` | decoded, behind the stage unless that is `$default` | it, without the stage |
     """
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         event = scope["aws.event"]
-        path: str = scope["path"]
+        context = event["requestContext"]
+        path: str = event["path"] if "path" in event else context["http"]["path"]
         if "version" not in event:
-            scope = {**scope, "path": unquote(path), "raw_path": path.encode()}
+            await app({**scope, "path": unquote(path), "raw_path": path.encode()}, receive, send)
         else:
-            stage = event["requestContext"].get("stage") or "$default"
-            scope = {**scope, "path": "/" + path.removeprefix(f"/{stage}/").removeprefix("/")}
-        await app(scope, receive, send)
+            stage = context.get("stage") or "$default"
+            await app({**scope, "path": "/" + path.removeprefix(f"/{stage}/").removeprefix("/")}, receive, send)
 
     return serve

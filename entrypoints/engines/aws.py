@@ -1,6 +1,7 @@
 """AWS: DynamoDB, an SNS FIFO topic and an SQS FIFO queue."""
 
 import asyncio
+import os
 from functools import cached_property
 from typing import Final
 
@@ -25,8 +26,8 @@ class AwsEngine:
 
     @cached_property
     def aws(self) -> Aws:
-        """The clients."""
-        return Aws()
+        """The clients. boto3 itself reads `AWS_DEFAULT_REGION` only; `AWS_REGION` is what the other SDKs read."""
+        return Aws(region=os.environ.get("AWS_REGION") or None)
 
     @cached_property
     def store(self) -> DynamoDBEventStore:
