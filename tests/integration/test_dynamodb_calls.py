@@ -1,6 +1,7 @@
 """What the event store asks of DynamoDB, counted: nothing reads more than the page needs, and nothing scans (R-109)."""
 
 import ast
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from adapters.dynamodb.event_store import DynamoDBEventStore
 from adapters.dynamodb.items import head_item, item_size
 from domain.event import Head, ListQuery, Position
-from tests.aws_faults import counted
+from tests.aws_faults import answering, counted
 from tests.engines import Engine, event_table
 from tests.examples import START, a_record, an_envelope, facts_of, head_after
 
@@ -147,6 +148,42 @@ async def test_a_state_listed_over_shards_is_in_order_and_none_is_missing(
     write(ministack, table, heads[30:], shards=SHARDS)
     assert await store.list_heads(ListQuery(state="open", limit=100)) == heads
     assert await store.list_heads(ListQuery(state="open", limit=40, descending=True)) == heads[:19:-1]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+async def test_a_page_inside_a_window_goes_on_where_the_last_one_ended(
+    store: DynamoDBEventStore, calls: list[str], ministack: Engine, table: str, *, descending: bool
+) -> None:
+    """Each page is a query a shard, also the last one."""
+    heads = [a_head(number, "open", "N1") for number in range(40)]
+    write(ministack, table, heads, shards=1)
+    window = heads[5:35][::-1] if descending else heads[5:35]
+    query = ListQuery(
+        state="open", earliest=heads[5].occurred_at, latest=heads[34].occurred_at, descending=descending, limit=10
+    )
+    for start in range(0, 30, 10):
+        calls.clear()
+        page = await store.list_heads(query)
+        assert page == window[start : start + 10]
+        assert calls == ["Query"] * SHARDS
+        query = query._replace(after=Position(page[-1].occurred_at, page[-1].event_id))
+    assert await store.list_heads(query) == []
+
+
+async def test_of_copies_in_one_call_the_first_is_recorded(store: DynamoDBEventStore) -> None:
+    first = a_record("e1")
+    copy = first._replace(arrived_at=START + timedelta(days=1))
+    assert await store.record([first, copy, a_record("e2"), copy]) == [first, first, a_record("e2"), first]
+
+
+async def test_what_is_said_to_be_up_to_date_is_read_consistently(store: DynamoDBEventStore, ministack: Engine) -> None:
+    """No local engine lags, so the requests are looked at."""
+    client = ministack.aws.dynamodb.client()
+    with answering(client, "GetItem", []) as gets, answering(client, "Query", []) as queries:
+        await store.event("e1")
+        await store.head("e1")
+        await store.stream("e1")
+    assert [json.loads(request["body"]).get("ConsistentRead") for request in [*gets, *queries]] == [True] * 3
 
 
 @pytest.mark.parametrize("file", sorted(ADAPTERS.rglob("*.py")), ids=lambda file: str(file.relative_to(ADAPTERS)))

@@ -94,8 +94,8 @@ async def test_a_transaction_holds_four_megabytes(store: DynamoDBEventStore) -> 
     [
         ({"event_id": ""}, Invalid),
         ({"entity": ""}, Invalid),
-        ({"event_id": "é" * 1025}, TooLarge),
-        ({"entity": "é" * 1025}, TooLarge),
+        ({"event_id": "é" * 1024 + "x"}, TooLarge),
+        ({"entity": "é" * 1024 + "x"}, TooLarge),
         ({"event_id": "\ud800"}, Invalid),
     ],
 )
@@ -106,6 +106,12 @@ async def test_fc34_keys_are_checked_before_the_call(
         await store.record([a_record()._replace(**broken)])
     assert caught.value.place in {"pk", "entity"}
     assert calls == []
+
+
+async def test_the_longest_keys_are_taken(store: DynamoDBEventStore) -> None:
+    longest = a_record()._replace(event_id="é" * 1024, entity="é" * 1024)
+    assert await store.record([longest]) == [longest]
+    assert await store.event(longest.event_id) == longest
 
 
 @pytest.mark.parametrize("event_id", ["", "\ud800", "x" * 2049])

@@ -68,6 +68,14 @@ def test_r103_keys_of_facts_sort_by_time_then_sequence(fact: Transition, at: dat
     assert (text(fact_item(fact), "sk") < text(fact_item(other), "sk")) == in_order
 
 
+def test_the_heads_of_a_state_are_spread_over_all_shards() -> None:
+    spread = {
+        text(head_item(Head(f"e{number}", "N1", "T", "/s", START, "open", 1, START), 4), "state_shard")
+        for number in range(100)
+    }
+    assert spread == {"open#0", "open#1", "open#2", "open#3"}
+
+
 def test_fc57_what_is_none_is_absent_and_heads_alone_are_listed() -> None:
     first = Transition("e1", "N1", None, "to_review", START, "ada", None, "c1", 1)
     head = Head("e1", "N1", "T", "/s", START, "to_review", 1, START)
