@@ -69,6 +69,7 @@ class EventCalls:
     async def post_events(self, request: Request) -> JSONResponse:
         """Take in one event or a batch (R-105)."""
         await self._caller(request, "ingest")
+        query_parameters(request, ())
         kind = media_type(request, (CLOUD_EVENT, CLOUD_EVENTS, JSON))
         raw = await read_body(request, self.max_body_bytes)
         now = self.platform.clock.now()

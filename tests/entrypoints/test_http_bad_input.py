@@ -302,6 +302,12 @@ async def test_single_reads_take_no_parameters(api: Api, path: str) -> None:
     assert pointers(check_problem(await api.client.get(path + "?fields=state"), 422)) == ["/fields"]
 
 
+@pytest.mark.parametrize("path", ["/v1/events", MOVES])
+async def test_posts_take_no_parameters(api: Api, path: str) -> None:
+    response = await api.client.post(path + "?dry_run=1", json={"to": "open"})
+    assert pointers(check_problem(response, 422)) == ["/dry_run"]
+
+
 @pytest.mark.parametrize(
     "path",
     [
