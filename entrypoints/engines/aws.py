@@ -3,14 +3,16 @@
 import asyncio
 import os
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from adapters.aws.clients import Aws
 from adapters.dynamodb.event_store import DynamoDBEventStore
-from adapters.sns.publisher import SNSPublisher
-from adapters.sqs.message_queue import SQSMessageQueue
 from domain.errors import Misconfigured
 from entrypoints.settings import Settings, variable
+
+if TYPE_CHECKING:
+    from adapters.sns.publisher import SNSPublisher
+    from adapters.sqs.message_queue import SQSMessageQueue
 
 
 class AwsEngine:
@@ -36,21 +38,25 @@ class AwsEngine:
         return DynamoDBEventStore(self.aws, events.table, shards=events.state_shards)
 
     @cached_property
-    def queue(self) -> SQSMessageQueue:
+    def queue(self) -> "SQSMessageQueue":
         """The lifecycle queue.
 
         Raises:
             Misconfigured: its URL is not set.
         """
+        from adapters.sqs.message_queue import SQSMessageQueue  # noqa: PLC0415 - functions have AWS receive for them
+
         return SQSMessageQueue(self.aws, _required(self._settings.lifecycle.queue_url, "queue_url"))
 
     @cached_property
-    def publisher(self) -> SNSPublisher:
+    def publisher(self) -> "SNSPublisher":
         """The lifecycle topic.
 
         Raises:
             Misconfigured: its ARN is not set.
         """
+        from adapters.sns.publisher import SNSPublisher  # noqa: PLC0415 - the transition consumer publishes nothing
+
         return SNSPublisher(self.aws, _required(self._settings.lifecycle.topic_arn, "topic_arn"))
 
     async def aclose(self) -> None:
