@@ -135,7 +135,9 @@ class DynamoDBEventStore:
 
     async def note_missed(self, missed: Missed, /) -> None:
         """Note a missed move, once a command."""
-        await self._put(checked(missed_item(missed)))
+        for reason in await self._put(checked(missed_item(missed))):
+            if reason["Code"] != "ConditionalCheckFailed":
+                raise Unavailable("DynamoDB", "another writer was in the way")
 
     async def list_heads(self, query: ListQuery, /) -> list[Head]:
         """Give a page of heads: a query of `by_entity`, or one a shard of `by_state`, merged."""

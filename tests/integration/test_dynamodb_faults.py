@@ -13,6 +13,7 @@ from adapters.dynamodb.event_store import DynamoDBEventStore
 from adapters.dynamodb.items import fact_item
 from adapters.dynamodb.table import create_table
 from domain.errors import CorruptHistory, InterlockError, Misconfigured, Unavailable, VersionConflict
+from domain.event import Missed
 from domain.retry import RetryRule
 from tests.aws_faults import answering, counted, hooked, refusal
 from tests.engines import REGION, Engine, event_table
@@ -99,6 +100,14 @@ async def test_recording_waits_for_a_transaction_that_is_in_the_way(store: Dynam
     always = [cancelled("TransactionConflict", "None")] * AT_ONCE.attempts
     with answering(client, "TransactWriteItems", always), pytest.raises(Unavailable):
         await store.record([a_record("e3"), a_record("e4")])
+
+
+async def test_a_missed_move_is_noted_or_the_caller_is_told(store: DynamoDBEventStore, client: Any) -> None:
+    missed = Missed("e1", "c1", "closed", START, "refused")
+    with answering(client, "PutItem", [refusal("TransactionConflictException")]), pytest.raises(Unavailable):
+        await store.note_missed(missed)
+    await store.note_missed(missed)
+    assert (await store.stream("e1")).missed == (missed,)
 
 
 async def test_a_crossing_transaction_is_a_version_conflict(store: DynamoDBEventStore, client: Any) -> None:

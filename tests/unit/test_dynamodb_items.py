@@ -1,6 +1,9 @@
 """Items as they are stored: what goes in comes out, sorted as the one query needs, and never null (FC-57)."""
 
+import json
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +23,7 @@ from adapters.dynamodb.items import (
     stream_from,
 )
 from domain.errors import CorruptHistory
-from domain.event import Head, Missed
+from domain.event import Head, Missed, RecordedEvent
 from domain.lifecycle import Transition
 from domain.times import EARLIEST, LATEST
 from tests.examples import START, a_record, an_envelope
@@ -125,3 +128,20 @@ def test_an_item_that_is_not_ours_is_called_corrupt() -> None:
     for broken in broken_ones:
         with pytest.raises(CorruptHistory, match="'e1'"):
             head_from(broken)
+
+
+def test_the_table_page_shows_items_as_they_are_written() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/table.md").read_text(encoding="utf-8")
+    shown = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
+    event_id, entity, at = "2013-01-01-UA-1714-LGA-0529", "N24211", START + timedelta(minutes=10)
+    envelope = an_envelope(event_id, entity=entity, time="2013-01-01T10:29:00Z", data={"arr_delay": 20})
+    refused = "cannot move from 'to_review' to 'closed'; legal now: open"
+    occurred_at = envelope.occurred_at
+    assert occurred_at is not None
+    head = Head(event_id, entity, "FlightDelayed", "/flights/nyc", occurred_at, "open", 2, at)
+    assert shown == [
+        event_item(RecordedEvent(event_id, entity, START, envelope)),
+        missed_item(Missed(event_id, "close-1", "closed", START + timedelta(minutes=5), refused)),
+        fact_item(Transition(event_id, entity, "to_review", "open", at, "ada", "looked at it", "open-1", 2)),
+        head_item(head, 4),
+    ]
