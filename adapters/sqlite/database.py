@@ -27,6 +27,21 @@ _RETRY_SECONDS: Final = 0.001
 _READERS: Final = 2
 _READS_AT_ONCE: Final = 32
 _WRITES_AT_ONCE: Final = 512
+_LATER: Final = {
+    sqlite3.SQLITE_BUSY: "another process held it too long",
+    sqlite3.SQLITE_LOCKED: "another connection held it",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_IOERR: "the disk did not read or write",
+    sqlite3.SQLITE_NOMEM: "out of memory",
+    sqlite3.SQLITE_PROTOCOL: "its lock protocol failed",
+}
+_NEVER: Final = {
+    sqlite3.SQLITE_CORRUPT: "is damaged: restore it from a copy",
+    sqlite3.SQLITE_NOTADB: "is not a SQLite database",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened: check the folder and its permissions",
+    sqlite3.SQLITE_READONLY: "is read-only: check its permissions",
+    sqlite3.SQLITE_PERM: "may not be used: check its permissions",
+}
 
 
 class _Call(NamedTuple):
@@ -112,7 +127,7 @@ class Database:
         return await self.read(lambda _: int(self._watcher.execute("PRAGMA data_version").fetchone()[0]))
 
     async def next_commit(self, seconds: float) -> None:
-        """Wait for the next commit of this process that changed something, at most so long."""
+        """Wait for the next commit of this process, at most so long."""
         signal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._signals[signal] = None
         try:
@@ -171,7 +186,6 @@ class Database:
             try:
                 self._patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
                 stopping = _take_waiting(self._writes, calls, _WRITES_AT_ONCE)
-                before = connection.total_changes
                 answers = [self._write_one(connection, call) for call in calls]
                 connection.execute("COMMIT")
             except Exception as error:  # noqa: BLE001 - it is the callers', each of whom is told
@@ -180,8 +194,7 @@ class Database:
                 stopping = _take_waiting(self._writes, calls, _WRITES_AT_ONCE)
                 answers = [_Answer(call.future, error=_translated(error, self._path)) for call in calls]
             else:
-                if connection.total_changes != before:
-                    answers += [_Answer(signal) for signal in list(self._signals)]
+                answers += [_Answer(signal) for signal in list(self._signals)]
             _deliver(answers)
             if stopping:
                 return
@@ -306,20 +319,3 @@ def _translated(error: Exception, path: Path) -> Exception:
 def _because(error: InterlockError, cause: Exception) -> InterlockError:
     error.__cause__ = cause
     return error
-
-
-_LATER: Final = {
-    sqlite3.SQLITE_BUSY: "another process held it too long",
-    sqlite3.SQLITE_LOCKED: "another connection held it",
-    sqlite3.SQLITE_FULL: "the disk is full",
-    sqlite3.SQLITE_IOERR: "the disk did not read or write",
-    sqlite3.SQLITE_NOMEM: "out of memory",
-    sqlite3.SQLITE_PROTOCOL: "its lock protocol failed",
-}
-_NEVER: Final = {
-    sqlite3.SQLITE_CORRUPT: "is damaged: restore it from a copy",
-    sqlite3.SQLITE_NOTADB: "is not a SQLite database",
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened: check the folder and its permissions",
-    sqlite3.SQLITE_READONLY: "is read-only: check its permissions",
-    sqlite3.SQLITE_PERM: "may not be used: check its permissions",
-}

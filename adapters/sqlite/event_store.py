@@ -168,22 +168,18 @@ def list_statement(query: ListQuery) -> tuple[str, list[str | int]]:
     index, equal = ("heads_by_state", "state") if query.entity is None else ("heads_by_entity", "entity")
     conditions = [f"{equal} = ?"]
     parameters: list[str | int] = [(query.state if query.entity is None else query.entity) or ""]
-    earliest, latest, after = query.earliest, query.latest, query.after
-    if after is not None:
-        # The page starts after this row, so the end of the window where the list began says nothing any more; left in,
-        # it could be what enters the index, and each page would read the ones before it.
+    if query.after is not None:
         conditions.append(f"(occurred_at, event_id) {'<' if query.descending else '>'} (?, ?)")
-        parameters += [_text(after.occurred_at), after.event_id]
-        if query.descending:
-            latest = None if latest is None or after.occurred_at <= latest else latest
-        else:
-            earliest = None if earliest is None or after.occurred_at >= earliest else earliest
-    if earliest is not None:
-        conditions.append("occurred_at >= ?")
-        parameters.append(_text(earliest))
-    if latest is not None:
-        conditions.append("occurred_at <= ?")
-        parameters.append(_text(latest))
+        parameters += [_text(query.after.occurred_at), query.after.event_id]
+    # The page starts after the cursor. The unary plus keeps the window's end, where the list began, from being what
+    # enters the index: each page would then read the ones before it ("Disqualifying WHERE clause terms",
+    # sqlite.org/optoverview.html).
+    if query.earliest is not None:
+        conditions.append(f"{'+' if query.after and not query.descending else ''}occurred_at >= ?")
+        parameters.append(_text(query.earliest))
+    if query.latest is not None:
+        conditions.append(f"{'+' if query.after and query.descending else ''}occurred_at <= ?")
+        parameters.append(_text(query.latest))
     if query.entity is not None and query.state is not None:
         conditions.append("state = ?")
         parameters.append(query.state)

@@ -144,15 +144,16 @@ class SqliteMessageQueue:
         return taken, float("inf") if opens is None else opens
 
     def _take_group(self, connection: sqlite3.Connection, group_id: str, limit: int, now: int) -> list[Received]:
-        """Hand out the visible prefix of a group, after its spent messages have gone."""
+        """Hand out the visible prefix of a group, after its spent messages have gone.
+
+        Whoever gets a message gets those before it too, so the spent ones come first.
+        """
         taken: list[Received] = []
         spent: list[tuple[str | None, int]] = []
         for seq, body, hidden_until, receive_count in connection.execute(_PREFIX, (self._name, group_id, limit)):
             if hidden_until > now:
                 break
             if self._dead_letters is not None and receive_count >= self._max_receives:
-                if taken:
-                    break
                 spent.append((self._dead_letters, seq))
             else:
                 taken.append(Received(str(seq), group_id, body, self._ids.new_id(), receive_count + 1))

@@ -144,7 +144,8 @@ async def test_older_groups_come_first_and_none_waits_behind_a_blocked_one(topic
     assert [one.group_id for one in await topic.queue.receive(4, 0)] == ["C", "C", "D", "D"]
 
 
-async def test_a_waiting_receive_wakes_when_a_message_comes(topic: Topic) -> None:
+async def test_a_waiting_receive_wakes_when_a_message_comes(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("adapters.sqlite.message_queue.POLL_SECONDS", 20)  # so that only the publisher can wake it
     waiting = asyncio.create_task(topic.queue.receive(1, 20))
     await asyncio.sleep(0.05)
     await topic.publisher.publish([message("A", "1")])
