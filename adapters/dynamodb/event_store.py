@@ -5,12 +5,9 @@ import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
-
-from botocore.exceptions import ClientError
+from typing import TYPE_CHECKING, Any, Final
 
 from adapters.aws.clients import Aws, together
-from adapters.aws.errors import error_code, is_transient
 from adapters.dynamodb.items import (
     EVENT_KEY,
     HEAD_KEY,
@@ -35,6 +32,7 @@ from adapters.dynamodb.requests import (
     put_new,
 )
 from adapters.dynamodb.table import BY_ENTITY, BY_STATE
+from adapters.dynamodb.writes import Reason, transact, write_one
 from domain.errors import CorruptHistory, Misconfigured, NotFound, Unavailable, VersionConflict
 from domain.event import Head, ListQuery, Missed, RecordedEvent, Stream, list_key
 from domain.lifecycle import Transition
@@ -44,8 +42,6 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb.type_defs import QueryOutputTypeDef, TransactWriteItemTypeDef
 
     from adapters.dynamodb.items import Item
-
-    Reason: TypeAlias = Mapping[str, Any]
 
 MAX_FILTERED_PAGE: Final = 1000
 
@@ -126,7 +122,7 @@ class DynamoDBEventStore:
             writes.append({"Put": move_head(self._table, moved, expected)})
         else:
             writes += first_head(self._table, moved, head.source)
-        reasons = await self._transact(writes)
+        reasons = await transact(self._db, writes)
         refused = {index: reason["Code"] for index, reason in enumerate(reasons) if reason["Code"] != "None"}
         if refused == {len(facts) + 1: "ConditionalCheckFailed"}:
             raise NotFound(head.event_id)
@@ -157,7 +153,7 @@ class DynamoDBEventStore:
             if len(ids) == 1:
                 reasons = await self._put(items[ids[0]])
             else:
-                reasons = await self._transact([{"Put": put_new(self._table, item)} for item in items.values()])
+                reasons = await transact(self._db, [{"Put": put_new(self._table, item)} for item in items.values()])
             if not reasons:
                 return stored | {event_id: events[event_id] for event_id in ids}
             there = {
@@ -173,39 +169,8 @@ class DynamoDBEventStore:
                     raise Unavailable("DynamoDB", "other writers were in the way of every attempt")
         return stored
 
-    async def _put(self, item: "Item") -> "Sequence[Reason]":
-        """Write a new item; the answer is that of a transaction of one."""
-        try:
-            await self._db.call(
-                lambda db: db.put_item(**put_new(self._table, item)),
-                expect={"ConditionalCheckFailedException", "TransactionConflictException"},
-            )
-        except ClientError as error:
-            code = error_code(error).removesuffix("Exception")
-            return [{"Code": code, "Item": error.response.get("Item")}]
-        return []
-
-    async def _transact(self, writes: "Sequence[TransactWriteItemTypeDef]") -> "Sequence[Reason]":
-        """Write all or nothing.
-
-        Returns:
-            Nothing when it was written; else a reason for each write, with the code `None` for those not to blame,
-            `ConditionalCheckFailed` (what is stored is its `Item`), or `TransactionConflict`.
-        """
-        try:
-            await self._db.call(
-                lambda db: db.transact_write_items(TransactItems=writes), expect={"TransactionCanceledException"}
-            )
-        except ClientError as error:
-            reasons = cast("Sequence[Reason]", error.response.get("CancellationReasons", []))
-            blamed = {reason["Code"] for reason in reasons} - {"None"}
-            for code in sorted(blamed - {"ConditionalCheckFailed", "TransactionConflict"}):
-                text = f"TransactWriteItems was cancelled: {code}"
-                raise (Unavailable if is_transient(code) else Misconfigured)("DynamoDB", text) from error
-            if not blamed:
-                raise Unavailable("DynamoDB", "TransactWriteItems was cancelled without a reason") from error
-            return reasons
-        return []
+    async def _put(self, item: "Item") -> Sequence[Reason]:
+        return await write_one(self._db, {"Put": put_new(self._table, item)})
 
     async def _get(self, event_id: str, key: str) -> "Item | None":
         if not may_be_key(event_id):

@@ -1,7 +1,7 @@
 """The table of the event store, made and checked (docs/reference/table.md)."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -38,7 +38,7 @@ def create_table(client: "DynamoDBClient", name: str, *, timeout: float = 120.0)
     """
     try:
         _create(client, name)
-        _wait_until_active(client, name, time.monotonic() + timeout)
+        wait_until_active(client, name, time.monotonic() + timeout, _differences)
         _keep_backups(client, name, time.monotonic() + timeout)
     except (BotoCoreError, ClientError) as error:
         raise translate("DynamoDB", error) from error
@@ -74,11 +74,25 @@ def _create(client: "DynamoDBClient", name: str) -> None:
             raise
 
 
-def _wait_until_active(client: "DynamoDBClient", name: str, deadline: float) -> None:
+def wait_until_active(
+    client: "DynamoDBClient", name: str, deadline: float, differences: Callable[[Mapping[str, Any]], Iterable[str]]
+) -> None:
+    """Wait until a table and its indexes are ready.
+
+    Args:
+        client: of boto3.
+        name: of the table.
+        deadline: on the monotonic clock.
+        differences: says how the table that is there differs from ours.
+
+    Raises:
+        Misconfigured: it differs.
+        Unavailable: it was not ready in time.
+    """
     while True:
         table = client.describe_table(TableName=name)["Table"]
-        if differences := list(_differences(table)):
-            raise Misconfigured(f"table {name}", "; ".join(differences))
+        if found := list(differences(table)):
+            raise Misconfigured(f"table {name}", "; ".join(found))
         indexes = table.get("GlobalSecondaryIndexes", [])
         if {table.get("TableStatus"), *(index.get("IndexStatus") for index in indexes)} == {"ACTIVE"}:
             return
