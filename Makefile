@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 SOURCES := domain ports application adapters entrypoints tests benchmarks
 BENCHMARKS := $(filter-out __init__ _%,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
-.PHONY: demo dev test check fmt format-check lint imports types bench audit clean
+.PHONY: demo dev test check fmt format-check lint imports types proto bench audit clean
 .DEFAULT_GOAL := check
 
 $(STAMP): pyproject.toml constraints.txt
@@ -45,6 +45,9 @@ imports: $(STAMP)
 types: $(STAMP)
 	@$(BIN)/mypy
 	@$(BIN)/pyright
+
+proto: $(STAMP) ## generate the code of the gRPC messages again
+	@cd proto && ../$(BIN)/python -m grpc_tools.protoc -I . --python_out=../adapters/grpc/gen --pyi_out=../adapters/grpc/gen $$(find . -name '*.proto' | sort)
 
 bench: $(STAMP) ## every benchmark in turn
 	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done

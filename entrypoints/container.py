@@ -6,7 +6,16 @@ Only this module imports that library. A provider makes its object once, when it
 from dependency_injector import containers, providers
 
 from entrypoints.settings import Settings
-from entrypoints.wiring import make_app, make_consumption, make_metrics, make_platform, open_access, open_engine
+from entrypoints.wiring import (
+    make_app,
+    make_consumption,
+    make_dedup_service,
+    make_metrics,
+    make_platform,
+    open_access,
+    open_dedup,
+    open_engine,
+)
 
 
 class Container(containers.DeclarativeContainer):
@@ -23,3 +32,5 @@ class Container(containers.DeclarativeContainer):
     consumer_platform = providers.Singleton(make_platform, settings, engine, metrics, publishing=False)
     consumption = providers.Singleton(make_consumption, settings, engine)
     app = providers.Singleton(make_app, settings, platform, access, metrics.provided.text)
+    dedup = providers.Singleton(open_dedup, settings, metrics)
+    dedup_service = providers.Singleton(make_dedup_service, settings, dedup, metrics)

@@ -12,6 +12,7 @@ from adapters.system.id_source import RandomIds
 from application.platform import Platform
 from domain.errors import InterlockError, Misconfigured
 from domain.messages import Outgoing
+from entrypoints.durations import read_duration
 from entrypoints.settings import Settings, load_definition, variable
 from ports.event_store import EventStore
 from ports.message_queue import MessageQueue
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from adapters.file.token_file import TokenFile
     from adapters.prometheus.metrics import PrometheusMetrics
+    from entrypoints.engines.dedup import DedupEngine
+    from entrypoints.grpc.calls import Service
     from entrypoints.worker.transitions import Consumption
 
 
@@ -95,6 +98,25 @@ def open_engine(settings: Settings) -> Engine:
             from entrypoints.engines.aws import AwsEngine  # noqa: PLC0415 - only what this engine needs
 
             return AwsEngine(settings)
+
+
+def open_dedup(settings: Settings, metrics: Metrics) -> "DedupEngine":
+    """Give the dedup cache that is configured. Nothing is connected to before its first use.
+
+    Raises:
+        Misconfigured: a setting that is needed is missing.
+    """
+    from entrypoints.engines import dedup  # noqa: PLC0415 - the dedup service's alone
+
+    return dedup.open_dedup(settings, metrics)
+
+
+def make_dedup_service(settings: Settings, engine: "DedupEngine", metrics: Metrics) -> "Service":
+    """Put the dedup service before its cache."""
+    from entrypoints.grpc.dedup import DedupService  # noqa: PLC0415 - the gRPC server's alone
+
+    default_ttl = read_duration(settings.dedup.default_ttl, variable(("dedup", "default_ttl")))
+    return DedupService(engine.cache, metrics, default_ttl).service
 
 
 def make_platform(settings: Settings, engine: Engine, metrics: Metrics, *, publishing: bool = True) -> Platform:

@@ -1,7 +1,12 @@
 """`interlock config`: what is in force, and from where (CONTRACTS § 8)."""
 
+import re
+from typing import Final
+
 from entrypoints.cli.output import Json, emit, table, tell
 from entrypoints.cli.session import loaded
+
+_PLAIN_URL: Final = re.compile(r"[a-z+]+://(?P<user>[^@?]*@)?(?P<place>[\w.,:\[\]-]+(?:/\w*)?)", re.ASCII)
 
 
 def config(as_json: Json = False) -> None:
@@ -9,7 +14,7 @@ def config(as_json: Json = False) -> None:
 
     Example: INTERLOCK_ENGINE=aws interlock config --json
     """
-    from pydantic import BaseModel
+    from pydantic import BaseModel, SecretStr
 
     from entrypoints.logs import mask
     from entrypoints.settings import fields, variable
@@ -20,7 +25,9 @@ def config(as_json: Json = False) -> None:
         value: object = settings
         for name in path:
             value = getattr(value, name) if isinstance(value, BaseModel) else None
-        return value if value is None or isinstance(value, int) else mask(str(value))
+        if isinstance(value, SecretStr):
+            return _where(value.get_secret_value())
+        return value if value is None or isinstance(value, int | float) else mask(str(value))
 
     rows = [(variable(path), value_of(path), origins[path]) for path, _ in fields()]
     if as_json:
@@ -30,3 +37,12 @@ def config(as_json: Json = False) -> None:
     table(("variable", "value", "from"), rows)
     for stray in unknown:
         tell(f"warning: {stray}")
+
+
+def _where(secret: str) -> str:
+    """Show where a secret URL leads if that is plain to see, and nothing of anything else."""
+    scheme, separator, _ = secret.partition("://")
+    if not separator:
+        return "***"
+    plain = _PLAIN_URL.fullmatch(secret)
+    return f"{scheme}://{'***@' if plain['user'] else ''}{plain['place']}" if plain else f"{scheme}://***"

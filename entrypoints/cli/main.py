@@ -6,7 +6,7 @@ from typing import Final
 import typer
 
 from domain.errors import InterlockError, Invalid
-from entrypoints.cli import events, serve, tables, tokens
+from entrypoints.cli import dedup, events, serve, tables, tokens
 from entrypoints.cli.config import config
 from entrypoints.cli.demo import demo
 from entrypoints.cli.doctor import doctor
@@ -24,6 +24,7 @@ app.command()(serve.dev)
 app.command()(demo)
 app.add_typer(serve.api, name="api")
 app.add_typer(serve.worker, name="worker")
+app.add_typer(dedup.app, name="dedup")
 app.add_typer(events.app, name="events")
 app.add_typer(tables.app, name="tables")
 app.add_typer(tokens.app, name="token")

@@ -59,7 +59,7 @@ def serve(
         fix = f"set {variable(('auth', 'tokens_file'))} (make one with `interlock token create`)"
         if not insecure:
             raise Misconfigured("no tokens file", f"{fix}, or pass --insecure on a loopback address")
-        _only_loopback(address[0], fix)
+        only_loopback(address[0], ("http", "host"), fix)
     elif insecure:
         raise typer.BadParameter("a tokens file is configured; unset it to let everybody in", param_hint="--insecure")
     asyncio.run(_serve(settings, address, with_worker=False))
@@ -92,7 +92,7 @@ def dev(host: Host = None, port: Port = None) -> None:
     settings = loaded().settings
     address = (host or settings.http.host, settings.http.port if port is None else port)
     if settings.auth.tokens_file is None:
-        _only_loopback(address[0], f"set {variable(('auth', 'tokens_file'))} to serve others")
+        only_loopback(address[0], ("http", "host"), f"set {variable(('auth', 'tokens_file'))} to serve others")
     asyncio.run(_serve(settings, address, with_worker=True))
 
 
@@ -125,11 +125,22 @@ async def _work(settings: Settings, batch: int | None, receivers: int | None) ->
 
 @contextlib.asynccontextmanager
 async def _running(settings: Settings) -> "AsyncIterator[tuple[Container, asyncio.Event]]":
-    """Give a container, and an event that the first Ctrl-C or SIGTERM sets; the second one ends the process at once."""
+    """Give a container, and an event that says when to stop."""
     from entrypoints.container import Container
     from entrypoints.logs import set_up
 
     set_up()
+    container = Container(settings=settings)
+    with until_told() as stop:
+        try:
+            yield container, stop
+        finally:
+            await container.engine().aclose()
+
+
+@contextlib.contextmanager
+def until_told() -> Iterator[asyncio.Event]:
+    """Give an event that the first Ctrl-C or SIGTERM sets; the second one ends the process at once."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -140,11 +151,9 @@ async def _running(settings: Settings) -> "AsyncIterator[tuple[Container, asynci
     signals = (signal.SIGINT, signal.SIGTERM)
     for number in signals:
         loop.add_signal_handler(number, on_signal, number)
-    container = Container(settings=settings)
     try:
-        yield container, stop
+        yield stop
     finally:
-        await container.engine().aclose()
         for number in signals:
             loop.remove_signal_handler(number)
 
@@ -191,7 +200,7 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def _only_loopback(host: str, fix: str) -> None:
+def only_loopback(host: str, setting: tuple[str, ...], fix: str) -> None:
     """Refuse to let everybody in where others than this machine could call.
 
     Raises:
@@ -200,8 +209,6 @@ def _only_loopback(host: str, fix: str) -> None:
     try:
         addresses = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
     except OSError as error:
-        raise Misconfigured(variable(("http", "host")), f"{host} is no address ({error.strerror or error})") from error
+        raise Misconfigured(variable(setting), f"{host} is no address ({error.strerror or error})") from error
     if not all(ipaddress.ip_address(str(address).partition("%")[0]).is_loopback for address in addresses):
-        raise Misconfigured(
-            variable(("http", "host")), f"{host} is not loopback, and the API would be open to all: {fix}"
-        )
+        raise Misconfigured(variable(setting), f"{host} is not loopback, and anybody could call: {fix}")

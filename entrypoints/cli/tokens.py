@@ -9,7 +9,8 @@ import typer
 
 from domain.errors import Misconfigured
 from entrypoints.cli.output import Json, emit, say, table, tell
-from entrypoints.cli.session import loaded, read_duration
+from entrypoints.cli.session import loaded
+from entrypoints.durations import read_duration
 from entrypoints.settings import variable
 
 app = typer.Typer(no_args_is_help=True, help="Bearer tokens of the API.")

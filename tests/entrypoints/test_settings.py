@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from domain.errors import Misconfigured
 from domain.lifecycle import DEFAULT_LIFECYCLE
+from entrypoints.cli.config import config
 from entrypoints.logs import mask
 from entrypoints.settings import Settings, fields, load_definition, read_variables, variable
 from entrypoints.sources import load
@@ -30,6 +32,26 @@ DEFAULTS = {
     "INTERLOCK_HTTP__HOST": "127.0.0.1",
     "INTERLOCK_HTTP__PORT": 8080,
     "INTERLOCK_HTTP__MAX_BODY_BYTES": 8 * 1024 * 1024,
+    "INTERLOCK_DEDUP__BACKEND": "memory",
+    "INTERLOCK_DEDUP__PRIMARY_URL": None,
+    "INTERLOCK_DEDUP__SECONDARY_URL": None,
+    "INTERLOCK_DEDUP__TABLE": "interlock-dedup",
+    "INTERLOCK_DEDUP__DEFAULT_TTL": "24h",
+    "INTERLOCK_DEDUP__DEADLINE_SECONDS": 1.0,
+    "INTERLOCK_DEDUP__REMEMBERED_KEYS": 0,
+    "INTERLOCK_DEDUP__ADDRESS": "127.0.0.1:50051",
+    "INTERLOCK_DEDUP__TOKEN": None,
+    "INTERLOCK_DEDUP__TLS_CA_FILE": None,
+    "INTERLOCK_DEDUP__TLS_CERTIFICATE_FILE": None,
+    "INTERLOCK_DEDUP__TLS_KEY_FILE": None,
+    "INTERLOCK_GRPC__HOST": "127.0.0.1",
+    "INTERLOCK_GRPC__PORT": 50051,
+    "INTERLOCK_GRPC__METRICS_PORT": None,
+    "INTERLOCK_GRPC__MAX_MESSAGE_BYTES": 16 * 1024 * 1024,
+    "INTERLOCK_GRPC__GRACE_SECONDS": 10.0,
+    "INTERLOCK_GRPC__TLS_CERTIFICATE_FILE": None,
+    "INTERLOCK_GRPC__TLS_KEY_FILE": None,
+    "INTERLOCK_GRPC__TLS_CLIENT_CA_FILE": None,
 }
 GIVEN = {
     "INTERLOCK_ENGINE": "aws",
@@ -45,6 +67,26 @@ GIVEN = {
     "INTERLOCK_HTTP__HOST": "0.0.0.0",  # noqa: S104 - read, not listened on
     "INTERLOCK_HTTP__PORT": "0",
     "INTERLOCK_HTTP__MAX_BODY_BYTES": "1024",
+    "INTERLOCK_DEDUP__BACKEND": "redis",
+    "INTERLOCK_DEDUP__PRIMARY_URL": "rediss://user:secret@cache.example:6380/1",
+    "INTERLOCK_DEDUP__SECONDARY_URL": "redis+cluster://cache.example:6379",
+    "INTERLOCK_DEDUP__TABLE": "keys",
+    "INTERLOCK_DEDUP__DEFAULT_TTL": "30d",
+    "INTERLOCK_DEDUP__DEADLINE_SECONDS": "0.25",
+    "INTERLOCK_DEDUP__REMEMBERED_KEYS": "100000",
+    "INTERLOCK_DEDUP__ADDRESS": "dedup.example:50051",
+    "INTERLOCK_DEDUP__TOKEN": "ilk_0",
+    "INTERLOCK_DEDUP__TLS_CA_FILE": "ca.pem",
+    "INTERLOCK_DEDUP__TLS_CERTIFICATE_FILE": "mine.pem",
+    "INTERLOCK_DEDUP__TLS_KEY_FILE": "mine.key",
+    "INTERLOCK_GRPC__HOST": "::1",
+    "INTERLOCK_GRPC__PORT": "0",
+    "INTERLOCK_GRPC__METRICS_PORT": "9100",
+    "INTERLOCK_GRPC__MAX_MESSAGE_BYTES": "4194304",
+    "INTERLOCK_GRPC__GRACE_SECONDS": "0.5",
+    "INTERLOCK_GRPC__TLS_CERTIFICATE_FILE": "server.pem",
+    "INTERLOCK_GRPC__TLS_KEY_FILE": "server.key",
+    "INTERLOCK_GRPC__TLS_CLIENT_CA_FILE": "clients.pem",
 }
 BAD = {
     "INTERLOCK_ENGINE": "postgres",
@@ -56,6 +98,18 @@ BAD = {
     "INTERLOCK_LIFECYCLE__VISIBILITY_SECONDS": "1",
     "INTERLOCK_HTTP__PORT": "65536",
     "INTERLOCK_HTTP__MAX_BODY_BYTES": "1e9x",
+    "INTERLOCK_DEDUP__BACKEND": "memcached",
+    "INTERLOCK_DEDUP__PRIMARY_URL": "http://cache.example",
+    "INTERLOCK_DEDUP__SECONDARY_URL": "cache.example:6379",
+    "INTERLOCK_DEDUP__TABLE": "no spaces here",
+    "INTERLOCK_DEDUP__DEFAULT_TTL": "31d",
+    "INTERLOCK_DEDUP__DEADLINE_SECONDS": "61.5",
+    "INTERLOCK_DEDUP__REMEMBERED_KEYS": "-1",
+    "INTERLOCK_DEDUP__ADDRESS": "dedup.example",
+    "INTERLOCK_GRPC__PORT": "65536",
+    "INTERLOCK_GRPC__METRICS_PORT": "-70000",
+    "INTERLOCK_GRPC__MAX_MESSAGE_BYTES": "1024",
+    "INTERLOCK_GRPC__GRACE_SECONDS": "-1",
 }
 
 
@@ -67,7 +121,7 @@ def flat(settings: Settings) -> dict[str, object]:
         for name in path:
             assert isinstance(value, dict)
             value = value[name]
-        values[variable(path)] = value
+        values[variable(path)] = value.get_secret_value() if isinstance(value, SecretStr) else value
     return values
 
 
@@ -128,7 +182,7 @@ def test_a_bad_value_is_refused_by_its_name_and_never_repeated(name: str, monkey
 
 
 def test_of_several_bad_values_the_first_is_told_and_the_others_counted() -> None:
-    with pytest.raises(Misconfigured, match=r"INTERLOCK_ENGINE: .*; and 8 more to put right"):
+    with pytest.raises(Misconfigured, match=rf"INTERLOCK_ENGINE: .*; and {len(BAD) - 1} more to put right"):
         read_variables(BAD)
 
 
@@ -194,6 +248,31 @@ def test_passwords_in_urls_and_bearer_tokens_are_masked() -> None:
     assert mask("https://ada:hunter2@sqs.example/1/q.fifo") == "https://***@sqs.example/1/q.fifo"
     assert mask("Authorization: Bearer ilk_1_secret, then") == "Authorization: Bearer *** then"
     assert mask("https://sqs.example/1/q.fifo") == "https://sqs.example/1/q.fifo"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://cache.example:6379/0", "redis://cache.example:6379/0"),
+        ("rediss://ada:hunter2@cache.example:6380/1", "rediss://***@cache.example:6380/1"),
+        ("redis://:hun/ter2@cache.example", "redis://***@cache.example"),
+        ("redis://ada:hun?ter2@cache.example", "redis://***"),
+        ("redis://cache.example/0?password=hunter2", "redis://***"),
+        ("redis://cache.example/0?password=hun@ter2", "redis://***"),
+        ("redis+sentinel://:hunter2@a:26379,b:26379/name", "redis+sentinel://***@a:26379,b:26379/name"),
+        ("redis+cluster://[::1]:7000", "redis+cluster://[::1]:7000"),
+    ],
+)
+def test_of_secret_urls_only_the_place_is_shown(
+    url: str, shown: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("INTERLOCK_DEDUP__PRIMARY_URL", url)
+    monkeypatch.setenv("INTERLOCK_DEDUP__TOKEN", "ilk_0_hunter2")
+    config(as_json=True)
+    rows = {row["variable"]: row["value"] for row in json.loads(capsys.readouterr().out)["settings"]}
+    assert rows["INTERLOCK_DEDUP__PRIMARY_URL"] == shown
+    assert rows["INTERLOCK_DEDUP__TOKEN"] == "***"
+    assert "hunter2" not in repr(load().settings)
 
 
 def test_the_reference_page_tells_every_variable_with_its_default() -> None:

@@ -1,0 +1,287 @@
+"""`interlock dedup`: the gRPC server of the dedup cache, and questions to it (CONTRACTS §§ 2 and 9)."""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from domain.errors import Misconfigured
+from entrypoints.cli.output import Json, emit, run, say, tell
+from entrypoints.cli.serve import only_loopback, until_told
+from entrypoints.cli.session import loaded
+from entrypoints.durations import read_duration
+from entrypoints.settings import DedupSettings, Settings, variable
+
+if TYPE_CHECKING:
+    from adapters.grpc.client import DedupClient
+
+app = typer.Typer(no_args_is_help=True, help="The dedup cache: is this key new for this run?")
+
+CLIENT_SECONDS: Final = 30.0
+"""How long a command waits for each answer."""
+
+Service = Annotated[str, typer.Argument(help="Service code, such as pricing, or long:pricing for long hashes.")]
+Run = Annotated[str, typer.Argument(help="Run id.")]
+Address = Annotated[
+    str | None, typer.Option(help=f"host:port of the service; {variable(('dedup', 'address'))} if not given.")
+]
+
+
+@app.command()
+def serve(
+    host: Annotated[
+        str | None, typer.Option(help=f"Address to listen on; {variable(('grpc', 'host'))} if not given.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help=f"Port, 0 for a free one; {variable(('grpc', 'port'))} if not given."),
+    ] = None,
+    processes: Annotated[int, typer.Option(min=1, max=64, help="Processes that share the port.")] = 1,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Port of /metrics; further processes take the ports after it. "
+            f"{variable(('grpc', 'metrics_port'))} if not given.",
+        ),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Let everybody in, without tokens, on an address that others can reach.")
+    ] = False,
+    remember: Annotated[
+        bool,
+        typer.Option(
+            "--remember", help="Keep the memory of seen keys with several processes: no run must ever be forgotten."
+        ),
+    ] = False,
+    worker: Annotated[bool, typer.Option("--worker", hidden=True)] = False,
+) -> None:
+    """Serve the dedup cache over gRPC; stop with Ctrl-C or SIGTERM.
+
+    Example: INTERLOCK_DEDUP__BACKEND=redis INTERLOCK_DEDUP__PRIMARY_URL=redis://localhost:6379/0 interlock dedup serve
+
+    On loopback everybody may call. Elsewhere callers need a token or a client certificate, or --insecure.
+    """
+    settings = loaded().settings
+    given = {"host": host, "port": port, "metrics_port": metrics_port}
+    changes = {name: value for name, value in given.items() if value is not None}
+    settings = settings.model_copy(update={"grpc": settings.grpc.model_copy(update=changes)})
+    if not insecure and settings.auth.tokens_file is None and settings.grpc.tls_client_ca_file is None:
+        fix = (
+            f"set {variable(('auth', 'tokens_file'))} or {variable(('grpc', 'tls_client_ca_file'))}, or pass --insecure"
+        )
+        only_loopback(settings.grpc.host, ("grpc", "host"), fix)
+    if processes > 1:
+        _check_shared(settings.dedup, remember=remember)
+        _serve_processes(settings, processes, ["--insecure"] * insecure)
+    else:
+        with asyncio.Runner(loop_factory=_new_loop) as runner:
+            runner.run(_serve(settings, is_worker=worker))
+
+
+@app.command()
+def check(
+    service: Service,
+    run_id: Run,
+    keys: Annotated[list[str] | None, typer.Argument(help="Keys; without any, each line of standard input.")] = None,
+    ttl: Annotated[
+        str | None, typer.Option(help="How long they are remembered: 45s, 90m, 12h, 30d; the service's if not given.")
+    ] = None,
+    address: Address = None,
+    as_json: Json = False,
+) -> None:
+    """Ask which keys are new, and claim them: whoever asks next is told that they were seen.
+
+    Example: interlock dedup check pricing run-1 https://shop.example/item/1
+    """
+    from domain.dedup import MAX_KEYS, Verdict, check_keys, check_ttl, make_scope
+
+    scope = make_scope(service, run_id)
+    span = None if ttl is None else check_ttl(read_duration(ttl, "--ttl"))
+    asked = keys or [line.rstrip("\r\n") for line in typer.get_text_stream("stdin")]
+    for start in range(0, max(len(asked), 1), MAX_KEYS):
+        check_keys(asked[start : start + MAX_KEYS])
+
+    async def work() -> list[Verdict]:
+        async with _client(loaded().settings.dedup, address) as client:
+            return [
+                await client.check(scope, asked[start : start + MAX_KEYS], span)
+                for start in range(0, len(asked), MAX_KEYS)
+            ]
+
+    told = run(work(), "Asking")
+    is_new = [new for verdict in told for new in verdict.is_new]
+    degraded = any(verdict.degraded for verdict in told)
+    if as_json:
+        rows = [{"key": key, "is_new": new} for key, new in zip(asked, is_new, strict=True)]
+        emit({"keys": rows, "degraded": degraded})
+        return
+    for key, new in zip(asked, is_new, strict=True):
+        say(f"{'new' if new else 'seen'}\t{key}")
+    _warn(degraded=degraded)
+
+
+@app.command()
+def stats(service: Service, run_id: Run, address: Address = None, as_json: Json = False) -> None:
+    """Print how many keys a run has claimed.
+
+    Example: interlock dedup stats pricing run-1
+    """
+    from adapters.grpc.client import KeyCount
+    from domain.dedup import make_scope
+
+    scope = make_scope(service, run_id)
+
+    async def work() -> KeyCount:
+        async with _client(loaded().settings.dedup, address) as client:
+            return await client.count(scope)
+
+    told = run(work(), "Counting")
+    if as_json:
+        emit(told._asdict())
+        return
+    say(str(told.keys))
+    _warn(degraded=told.degraded)
+
+
+@app.command()
+def forget(service: Service, run_id: Run, address: Address = None, as_json: Json = False) -> None:
+    """Forget a run, and print how many keys it had.
+
+    Example: interlock dedup forget pricing run-1
+    """
+    from domain.dedup import make_scope
+
+    scope = make_scope(service, run_id)
+
+    async def work() -> int:
+        async with _client(loaded().settings.dedup, address) as client:
+            return await client.forget(scope)
+
+    forgotten = run(work(), "Forgetting")
+    if as_json:
+        emit({"forgotten": forgotten})
+    else:
+        say(str(forgotten))
+
+
+async def _serve(settings: Settings, *, is_worker: bool) -> None:
+    from entrypoints.container import Container
+    from entrypoints.grpc.calls import Calls
+    from entrypoints.grpc.figures import figures_at
+    from entrypoints.grpc.processes import READY, until_parent_ends
+    from entrypoints.grpc.server import Listening, credentials_from, serving
+    from entrypoints.logs import set_up
+
+    set_up()
+    grpc, container = settings.grpc, Container(settings=settings)
+    how = Listening(grpc.host, grpc.port, credentials_from(grpc), is_worker, grpc.max_message_bytes, grpc.grace_seconds)
+    calls = Calls(container.metrics(), container.access())
+    services = [container.dedup_service()]
+    with until_told() as stop, contextlib.ExitStack() as open_ports:
+        try:
+            if grpc.metrics_port is not None:
+                open_ports.enter_context(figures_at(grpc.host, grpc.metrics_port, container.metrics().text))
+            async with serving(calls, services, how) as port:
+                if is_worker:
+                    say(READY)
+                    sys.stdout.flush()
+                    parent = asyncio.create_task(until_parent_ends())
+                    parent.add_done_callback(lambda _: stop.set())
+                else:
+                    _tell_where(settings, port, 1)
+                await stop.wait()
+        finally:
+            await container.dedup().aclose()
+    if not is_worker:
+        tell("stopped; nothing is in hand")
+
+
+def _serve_processes(settings: Settings, processes: int, options: list[str]) -> None:
+    from entrypoints.grpc.processes import reserved_port, run_processes
+
+    grpc = settings.grpc
+
+    def command(index: int, port: int) -> list[str]:
+        figures = (
+            []
+            if grpc.metrics_port is None
+            else ["--metrics-port", str(grpc.metrics_port and grpc.metrics_port + index)]
+        )
+        where = ["--host", grpc.host, "--port", str(port), *figures]
+        return ["-m", "entrypoints.cli.main", "dedup", "serve", "--worker", *where, *options]
+
+    async def supervise(port: int) -> bool:
+        with until_told() as stop:
+            commands = [command(index, port) for index in range(processes)]
+            return await run_processes(commands, stop, lambda: _tell_where(settings, port, processes))
+
+    with reserved_port(grpc.host, grpc.port) as port:
+        if not asyncio.run(supervise(port)):
+            tell("error: a process ended by itself, so all were stopped")
+            raise typer.Exit(1)
+    tell("stopped; nothing is in hand")
+
+
+def _check_shared(dedup: DedupSettings, *, remember: bool) -> None:
+    """Refuse what several processes cannot share.
+
+    Raises:
+        Misconfigured: keys would be remembered by each process alone.
+    """
+    if dedup.backend == "memory":
+        raise Misconfigured(variable(("dedup", "backend")), "memory serves one process; set sqlite, redis or dynamodb")
+    if dedup.remembered_keys and not remember:
+        reason = "a run that one process forgets stays in the memory of the others; pass --remember, or set it to 0"
+        raise Misconfigured(variable(("dedup", "remembered_keys")), reason)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """Give uvloop's loop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def _tell_where(settings: Settings, port: int, processes: int) -> None:
+    grpc = settings.grpc
+    host = f"[{grpc.host}]" if ":" in grpc.host else grpc.host
+    tls = "plain text" if grpc.tls_certificate_file is None else "TLS" if grpc.tls_client_ca_file is None else "mTLS"
+    tell(
+        f"Interlock listens on {host}:{port} for gRPC (dedup backend {settings.dedup.backend}, {tls}, "
+        f"{'tokens' if settings.auth.tokens_file else 'no tokens'}, processes {processes})"
+    )
+
+
+@contextlib.asynccontextmanager
+async def _client(dedup: DedupSettings, address: str | None) -> "AsyncIterator[DedupClient]":
+    from adapters.grpc.client import DedupClient
+    from adapters.grpc.wire import Tls
+
+    ca = _read(dedup.tls_ca_file, "tls_ca_file")
+    mine = _read(dedup.tls_certificate_file, "tls_certificate_file"), _read(dedup.tls_key_file, "tls_key_file")
+    tls = None if ca is None else Tls(ca, *mine)
+    client = DedupClient(address or dedup.address, token=dedup.token, tls=tls, deadline=CLIENT_SECONDS)
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+def _read(path: Path | None, name: str) -> bytes | None:
+    try:
+        return None if path is None else path.read_bytes()
+    except OSError as error:
+        raise Misconfigured(variable(("dedup", name)), f"{path} cannot be read: {error.strerror}") from None
+
+
+def _warn(*, degraded: bool) -> None:
+    if degraded:
+        tell("warning: the service answered without one of its stores; what it calls new may have been seen")
