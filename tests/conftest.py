@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import engines
+from tests import engines, redis_engines
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +25,17 @@ def moto() -> Iterator[engines.Engine]:
     """An engine for one caller at a time."""
     with engines.moto() as engine:
         yield engine
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """A server for tests that take turns, or the one that `INTERLOCK_TEST_REDIS_URL` points at."""
+    with redis_engines.shared_server() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def redis_cluster() -> Iterator[redis_engines.ClusterOfSix]:
+    """Three primaries, each with a replica."""
+    with redis_engines.cluster() as six:
+        yield six
