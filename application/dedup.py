@@ -7,14 +7,17 @@ from datetime import timedelta
 from typing import Final, NamedTuple, TypeVar
 
 from domain.dedup import Scope, Verdict, verdict
-from domain.errors import Unavailable
+from domain.errors import Misconfigured, Unavailable
 from ports.key_store import KeyStore
 from ports.metrics import Metrics
 
 T = TypeVar("T")
 
 PRIMARY_SHARE: Final = 0.5
-"""Of the time for a claim, what the primary may use before the secondary decides."""
+"""Of the time for an answer about keys, what the primary may use before the secondary decides."""
+
+PATIENCE: Final = 30.0
+"""Seconds for counting or forgetting a run, which may take many steps, where the caller sets no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class DedupCache:
     """The targets behind one answer.
 
     Attributes:
-        deadline: seconds after which an answer is given with what is known by then.
+        deadline: seconds after which an answer about keys is given with what is known by then.
     """
 
     primary: KeyStore
@@ -62,7 +65,8 @@ async def check_if_new(
 ) -> Verdict:
     """Say of each key whether it is new in its scope, and remember it (R-201). Never fails because a target is down.
 
-    One round trip to each target; a target that was asked and did not answer is not asked again.
+    One round trip to each target; a target that was asked and did not answer is not asked again. Keys that are called
+    new although a target was missing that may know them are counted as `unsure`, apart from `new` (FC-09).
 
     Args:
         cache: the targets.
@@ -71,10 +75,9 @@ async def check_if_new(
         ttl: how long they are remembered at least.
         seconds: the caller's own time limit, where it is shorter than the cache's.
     """
-    limit = cache.deadline if seconds is None else min(seconds, cache.deadline)
+    first, limit = _limits(cache, seconds)
     end = asyncio.get_running_loop().time() + limit
-    share = limit if cache.secondary is None else limit * PRIMARY_SHARE
-    claimed = await _answer(cache, "primary", "claim", cache.primary.claim(scope, keys, ttl), share)
+    claimed = await _answer(cache, "primary", "claim", cache.primary.claim(scope, keys, ttl), first)
     asked = keys if claimed is None else [key for key, new in zip(keys, claimed, strict=True) if new]
     second: list[bool] | None
     if cache.secondary is None:
@@ -84,32 +87,39 @@ async def check_if_new(
     else:
         left = end - asyncio.get_running_loop().time()
         second = await _answer(cache, "secondary", "claim", cache.secondary.claim(scope, asked, ttl), left)
-    if claimed is None and second is None:
-        told = Verdict([True] * len(keys), degraded=True)
-    else:
-        told = verdict(claimed, second)
+    told = verdict(keys, claimed, second)
     new = sum(told.is_new)
-    cache.metrics.count("dedup_checked_keys_total", new, outcome="new")
+    cache.metrics.count("dedup_checked_keys_total", new, outcome="unsure" if told.degraded else "new")
     cache.metrics.count("dedup_checked_keys_total", len(keys) - new, outcome="seen")
-    if told.degraded:
-        cache.metrics.count("dedup_degraded_total", call="check")
+    _told_degraded(cache, "check", degraded=told.degraded)
     return told
 
 
 async def exist(cache: DedupCache, scope: Scope, keys: Sequence[str], seconds: float | None = None) -> Existence:
-    """Say which keys any target knows; degraded where one that failed might have known a missing key (FC-13)."""
-    answers = await _ask_all(cache, "exist", lambda store: store.exist(scope, keys), seconds)
+    """Say which keys any target knows; degraded where one that failed might have known a missing key (FC-13).
+
+    Where one target knows them all, the other is not waited for.
+    """
+    answers = await _ask_all(
+        cache, "exist", lambda store: store.exist(scope, keys), _limits(cache, seconds), lambda _, known: all(known)
+    )
     found = [any(answer[index] for answer in answers if answer is not None) for index in range(len(keys))]
     return Existence(found, _told_degraded(cache, "exist", degraded=None in answers and not all(found)))
 
 
 async def get(cache: DedupCache, scope: Scope, key: str, seconds: float | None = None) -> Value:
-    """Give a key's value from any target, a value before none; degraded where a failed one might have had it."""
+    """Give a key's value from any target, a value before none; degraded where a failed one might have had it (FC-13).
+
+    Where the primary has a value, the secondary is not waited for; the secondary's counts where the primary has none,
+    or did not answer.
+    """
 
     async def ask(store: KeyStore) -> tuple[bytes | None]:
         return (await store.get(scope, key),)
 
-    answers = await _ask_all(cache, "get", ask, seconds)
+    answers = await _ask_all(
+        cache, "get", ask, _limits(cache, seconds), lambda target, found: target == "primary" and bool(found[0])
+    )
     values = [answer[0] for answer in answers if answer is not None and answer[0] is not None]
     value = max(values, key=bool, default=None)
     return Value(value, _told_degraded(cache, "get", degraded=None in answers and not value))
@@ -131,7 +141,8 @@ async def put(
         await store.put(scope, key, value, ttl)
         return True
 
-    answers = await _ask_all(cache, "put", ask, seconds)
+    _, limit = _limits(cache, seconds)
+    answers = await _ask_all(cache, "put", ask, (limit, limit))
     if not any(answers):
         raise Unavailable("the dedup cache", "no target took the value")
     return _told_degraded(cache, "put", degraded=None in answers)
@@ -139,7 +150,8 @@ async def put(
 
 async def count(cache: DedupCache, scope: Scope, seconds: float | None = None) -> KeyCount:
     """Give how many keys a run has: of two targets, what the one that knows more says."""
-    answers = await _ask_all(cache, "count", lambda store: store.count(scope), seconds)
+    limit = PATIENCE if seconds is None else seconds
+    answers = await _ask_all(cache, "count", lambda store: store.count(scope), (limit, limit))
     known = [answer for answer in answers if answer is not None]
     return KeyCount(max(known, default=0), _told_degraded(cache, "count", degraded=None in answers))
 
@@ -150,23 +162,55 @@ async def forget(cache: DedupCache, scope: Scope, seconds: float | None = None) 
     Raises:
         Unavailable: a target did not answer and may still know the run; repeating the call is safe.
     """
-    answers = await _ask_all(cache, "forget", lambda store: store.forget(scope), seconds)
+    limit = PATIENCE if seconds is None else seconds
+    answers = await _ask_all(cache, "forget", lambda store: store.forget(scope), (limit, limit))
     numbers = [answer for answer in answers if answer is not None]
     if len(numbers) < len(answers):
         raise Unavailable("the dedup cache", "a target did not answer and may still know the run; repeat the call")
     return max(numbers)
 
 
-async def _ask_all(
-    cache: DedupCache, call: str, ask: Callable[[KeyStore], Awaitable[T]], seconds: float | None
-) -> list[T | None]:
-    """Ask every target at once; None stands for one that failed or was too slow. No task outlives the call."""
+def _limits(cache: DedupCache, seconds: float | None) -> tuple[float, float]:
+    """Give how long the primary may take, and how long the whole answer."""
     limit = cache.deadline if seconds is None else min(seconds, cache.deadline)
-    async with asyncio.TaskGroup() as tasks:
-        asked = [
-            tasks.create_task(_answer(cache, name, call, ask(store), limit)) for name, store in cache.targets.items()
-        ]
-    return [task.result() for task in asked]
+    return limit if cache.secondary is None else limit * PRIMARY_SHARE, limit
+
+
+async def _ask_all(
+    cache: DedupCache,
+    call: str,
+    ask: Callable[[KeyStore], Awaitable[T]],
+    limits: tuple[float, float],
+    is_enough: Callable[[str, T], bool] = lambda _, __: False,
+) -> list[T | None]:
+    """Ask every target at once. No task outlives the call.
+
+    Args:
+        cache: the targets.
+        call: its name in figures.
+        ask: asks one.
+        limits: seconds for the primary and for the secondary.
+        is_enough: given a target's name and its answer: whether the other need not be waited for.
+
+    Returns:
+        An answer for each target; None stands for one that failed, was too slow, or was not waited for.
+    """
+    tasks = {
+        asyncio.create_task(_answer(cache, name, call, ask(store), limit)): name
+        for (name, store), limit in zip(cache.targets.items(), limits, strict=False)
+    }
+    waiting = set(tasks)
+    enough = False
+    try:
+        while waiting and not enough:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            answers = [(tasks[task], task.result()) for task in done]
+            enough = any(answer is not None and is_enough(name, answer) for name, answer in answers)
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return [None if task.cancelled() else task.result() for task in tasks]
 
 
 async def _answer(cache: DedupCache, target: str, call: str, asked: Awaitable[T], seconds: float) -> T | None:
@@ -174,10 +218,17 @@ async def _answer(cache: DedupCache, target: str, call: str, asked: Awaitable[T]
     try:
         async with asyncio.timeout(max(seconds, 0)):
             return await asked
-    except (Unavailable, TimeoutError) as error:
-        reason = "timeout" if isinstance(error, TimeoutError) else error.code
-        cache.metrics.count("dedup_target_failures_total", target=target, call=call, reason=reason)
-        return None
+    except TimeoutError:
+        reason = "timeout"
+    except (Misconfigured, Unavailable) as error:
+        reason = error.code
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        reason = "cancelled"  # from within the target, as of a connection that was closed: nobody asked us to end
+    cache.metrics.count("dedup_target_failures_total", target=target, call=call, reason=reason)
+    return None
 
 
 def _told_degraded(cache: DedupCache, call: str, *, degraded: bool) -> bool:

@@ -12,8 +12,8 @@ A clash makes a new key look seen. Expected clashing pairs among n keys of one r
 blake2b is used because keys come from outside: for faster hashes, such as xxh3, anyone can make keys that clash.
 A service that switches between the forms is another scope: its old entries no longer answer.
 
-**The verdict of a claim with two targets.** The primary claims; who is told "new" by it claims on the secondary too. `-` is
-a target that failed or did not answer in time, `.` one that is not asked.
+**The verdict of a claim with two targets.** The primary claims; who is told "new" by it claims on the secondary too.
+`-` is a target that failed or did not answer in time, `.` one that is not asked.
 
     primary   secondary   answer   degraded
     seen      .           seen     no
@@ -24,13 +24,13 @@ a target that failed or did not answer in time, `.` one that is not asked.
     -         seen        seen     yes
     -         -           new      yes        a crawl never stops because a cache is down
 
-Claims are atomic, so of many concurrent askers one is told "new" while the primary stands. The claim of a failed target may
-have been written although its reply was lost: it is not repeated there, so no claim is told "seen" by itself.
+Claims are atomic, so of many concurrent askers one is told "new" while the primary stands. The claim of a failed target
+may have been written although its reply was lost: it is not repeated there, so no claim is told "seen" by itself.
 """
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -73,8 +73,8 @@ def make_scope(service_code: str, run_id: str) -> Scope:
     """
     if _SERVICE_CODE.fullmatch(service_code) is None:
         raise Invalid("service_code", r"must match ^(long:)?[a-z0-9][a-z0-9._-]{0,62}$")
-    if not 1 <= len(run_id) <= MAX_RUN_ID:
-        raise Invalid("run_id", f"must have 1 to {MAX_RUN_ID} characters")
+    if not (1 <= len(run_id) <= MAX_RUN_ID and _utf8_length(run_id)):
+        raise Invalid("run_id", f"must have 1 to {MAX_RUN_ID} characters that UTF-8 can hold")
     return Scope(service_code, run_id)
 
 
@@ -87,8 +87,8 @@ def check_keys(keys: Sequence[str], field: str = "keys") -> None:
     if not 1 <= len(keys) <= MAX_KEYS:
         raise Invalid(field, f"must hold 1 to {MAX_KEYS} keys")
     for index, key in enumerate(keys):
-        # A character has at most four bytes, so most keys need no encoding to be known as short enough.
-        if not key or (len(key) * 4 > MAX_KEY_BYTES and len(key.encode()) > MAX_KEY_BYTES):
+        # Most keys are ASCII, where characters are bytes.
+        if not 1 <= (len(key) if key.isascii() else _utf8_length(key)) <= MAX_KEY_BYTES:
             place = field if field == "key" else f"{field}[{index}]"
             raise Invalid(place, f"must have 1 to {MAX_KEY_BYTES} bytes as UTF-8")
 
@@ -129,9 +129,18 @@ def _hash(key: str, size: int) -> bytes:
 _remembered = lru_cache(maxsize=_MEMO_SIZE)(_hash)
 
 
-def expected_clashes(keys: int, *, is_long: bool) -> float:
-    """Give how many pairs of different keys are expected to share a hash in one run."""
-    return keys * (keys - 1) / 2 / 2 ** (8 * (LONG_BYTES if is_long else SHORT_BYTES))
+def expected_clashes(keys: int, *, bits: int) -> float:
+    """Give how many pairs of so many different keys of one run are expected to share a hash of so many bits."""
+    return float(keys * (keys - 1) / 2 / 2**bits)
+
+
+def count_clashes(keys: Iterable[str], *, size: int = SHORT_BYTES) -> int:
+    """Count how many of some different keys would be taken for another, by hashes of `size` bytes (FC-05).
+
+    With a service's own keys it tells what the short form has cost, exactly; narrower hashes show the rule at work.
+    """
+    different = set(keys)
+    return len(different) - len({_hash(key, size) for key in different})
 
 
 class Verdict(NamedTuple):
@@ -141,22 +150,29 @@ class Verdict(NamedTuple):
     degraded: bool
 
 
-def verdict(claimed: Sequence[bool] | None, second: Sequence[bool] | None) -> Verdict:
+def verdict(keys: Sequence[str], claimed: Sequence[bool] | None, second: Sequence[bool] | None) -> Verdict:
     """Put the answers of two targets together, by the table above.
 
     Args:
+        keys: what was asked. Where nobody answers, one that is repeated is new where it comes first.
         claimed: what the primary's claim said of each key, or None where it failed.
         second: what the secondary's claim said of each key that the primary called new (of each key, where the
             primary failed), in order; None where the secondary failed.
-
-    Raises:
-        ValueError: both failed: how many keys there were is not known here.
     """
     if claimed is None:
         if second is None:
-            raise ValueError("no target answered")
+            first = {key: index for index, key in reversed(list(enumerate(keys)))}
+            second = [first[key] == index for index, key in enumerate(keys)]
         return Verdict(list(second), degraded=True)
     if second is None:
         return Verdict(list(claimed), degraded=any(claimed))
     answers = iter(second)
     return Verdict([new and next(answers) for new in claimed], degraded=False)
+
+
+def _utf8_length(text: str) -> int:
+    """Count a text's bytes; 0 where UTF-8 cannot hold it, as with half a surrogate pair."""
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        return 0
