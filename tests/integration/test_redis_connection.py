@@ -13,11 +13,20 @@ from adapters.redis.connection import Pool, Refusal, Settings, dial
 from adapters.redis.target import Target
 from adapters.redis.wire import Wire, command
 from domain.errors import Unavailable
-from tests.fake_redis import FakeRedis, Words, running
+from tests.fake_redis import FakeRedis, running
 
 pytestmark = pytest.mark.anyio
 
-Answer = Callable[[Words], bytes | None]
+
+@pytest.fixture(
+    scope="module",
+    params=[("asyncio", {"use_uvloop": False}), ("asyncio", {"use_uvloop": True})],
+    ids=["asyncio", "uvloop"],
+)
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
+    """Both event loops: their transports differ."""
+    backend: tuple[str, dict[str, bool]] = request.param
+    return backend
 
 
 @asynccontextmanager
