@@ -134,6 +134,10 @@ class DedupSettings(_Group):
     deadline_seconds: Annotated[
         float, Field(gt=0, le=60, description="seconds after which an answer is given with what is known; at most 60")
     ] = 1.0
+    buckets: Annotated[
+        int | None,
+        Field(ge=1, le=65536, description="parts of each run on redis, 1-65536: about its expected keys / 250"),
+    ] = None
     remembered_keys: Annotated[
         int,
         Field(

@@ -149,9 +149,11 @@ class DedupClient:
         return forgotten
 
     async def aclose(self) -> None:
-        """Let go of the connection; claims without an answer fail."""
+        """Let go of the connection: the stream is ended with what was asked on it, or cut off at the deadline."""
         self._closed = True
+        self._wake.set()
         if self._asking is not None:
+            await asyncio.wait([self._asking], timeout=self._deadline)
             self._asking.cancel()
             await asyncio.wait([self._asking])
         _fail(self._waiting, Unavailable(_DEPENDENCY, "this client is closed"))
@@ -166,10 +168,13 @@ class DedupClient:
             return await call(request, timeout=self._deadline, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
             raise failure(error) from None
+        except asyncio.CancelledError:
+            _raise_if_ours()
+            raise Unavailable(_DEPENDENCY, "it cancelled the call") from None
 
     async def _ask(self) -> None:
-        """Keep a stream open while there are questions."""
-        while True:
+        """Keep a stream open from the first question on."""
+        while not self._closed or self._waiting:
             await self._wake.wait()
             await self._ask_on_one_stream()
 
@@ -189,9 +194,12 @@ class DedupClient:
                 _answer(asked.popleft(), told)
         except grpc.aio.AioRpcError as error:
             failed = failure(error)
+        except asyncio.CancelledError:
+            _raise_if_ours()
         finally:
             stream.cancel()
-            writing.cancel()
+            if not self._closed:
+                writing.cancel()
             await asyncio.gather(writing, return_exceptions=True)  # a write fails as the stream does
             for questions in asked:
                 _fail(questions, failed)
@@ -208,6 +216,9 @@ class DedupClient:
                 )
             )
             while not (questions := self._batch()):
+                if self._closed:
+                    await stream.done_writing()
+                    return
                 self._wake.clear()
                 await self._wake.wait()
             asked.append(questions)
@@ -231,6 +242,13 @@ class DedupClient:
                 characters += size
             self._waiting.popleft()
         return batch
+
+
+def _raise_if_ours() -> None:
+    """Pass on a cancellation of our own task; grpc.aio also raises one where a stopping server cancels the call."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise  # noqa: PLE0704 - called while one is handled
 
 
 def _check_text(keys: Sequence[str]) -> None:

@@ -84,8 +84,8 @@ class Calls:
         }
         return grpc.method_handlers_generic_handler(name, made)
 
-    def stop_reading(self) -> None:
-        """Let streams answer what they have read, and end."""
+    def begin_to_stop(self) -> None:
+        """Refuse new calls, and let streams answer what they have read, and end."""
         self._stopping = True
         for reader in self._readers:
             reader.cancel()
@@ -113,6 +113,7 @@ class Calls:
             code = "OK"
             self._enter()
             try:
+                self._refuse_while_stopping()
                 if access is not None:
                     await _admit(access, context, scope)
                 return await answer(request, _seconds_left(context))
@@ -133,9 +134,9 @@ class Calls:
         async def handle(_: AsyncIterator[Message], context: "Context") -> None:
             self._enter()
             try:
+                self._refuse_while_stopping()
                 await self._answer_in_order(name, method, context)
-                if self._stopping:
-                    raise Unavailable("the server", "it is stopping")  # noqa: TRY301 - one place ends calls
+                self._refuse_while_stopping()
             except BaseException as error:
                 if _is_callers(error):
                     raise
@@ -195,14 +196,16 @@ class Calls:
         reader = asyncio.ensure_future(read)
         assert isinstance(reader, asyncio.Task)  # noqa: S101 - ensure_future makes a task of a coroutine
         self._readers.add(reader)
-        if self._stopping:
-            reader.cancel()
         try:
             yield reader
         finally:
             self._readers.discard(reader)
             reader.cancel()
             await asyncio.wait([reader])
+
+    def _refuse_while_stopping(self) -> None:
+        if self._stopping:
+            raise Unavailable("the server", "it is stopping")
 
     def _enter(self) -> None:
         self._in_hand += 1

@@ -20,6 +20,9 @@ from entrypoints.settings import GrpcSettings, variable
 CLEAN_UP_SECONDS: Final = 5.0
 """How long calls that were cut off at the end of the grace period may still clean up after themselves."""
 
+GOODBYE_SECONDS: Final = 1.0
+"""How long, after the last answer, those who watch our health or read our reflection are waited for."""
+
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("interlock.grpc")
 
 
@@ -41,6 +44,9 @@ class Listening(NamedTuple):
 @asynccontextmanager
 async def serving(calls: Calls, services: Sequence[Service], how: Listening) -> AsyncIterator[int]:
     """Serve until the block is left, and give the port.
+
+    Connections are closed when the last answer is out, not before: gRPC's own stop closes a connection together with
+    its last call, and where a client is sending at that moment, the reset may overtake answers.
 
     Leaving it refuses new calls, lets those in hand finish within the grace period, cuts off the others, and waits
     until their handlers have cleaned up: what the services use may be closed afterwards.
@@ -71,13 +77,20 @@ async def serving(calls: Calls, services: Sequence[Service], how: Listening) -> 
         yield port
     finally:
         await state.enter_graceful_shutdown()
-        calls.stop_reading()
-        await server.stop(how.grace_seconds)
-        try:
-            async with asyncio.timeout(CLEAN_UP_SECONDS):
-                await calls.drained()
-        except TimeoutError:
+        calls.begin_to_stop()
+        drained = await _drained(calls, how.grace_seconds)
+        await server.stop(GOODBYE_SECONDS if drained else None)
+        if not drained and not await _drained(calls, CLEAN_UP_SECONDS):
             _log.error("calls did not end", seconds=CLEAN_UP_SECONDS)
+
+
+async def _drained(calls: Calls, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await calls.drained()
+    except TimeoutError:
+        return False
+    return True
 
 
 def credentials_from(settings: GrpcSettings) -> grpc.ServerCredentials | None:

@@ -1,0 +1,1 @@
+"""Scrapy in front of the dedup service."""
