@@ -189,7 +189,8 @@ async def test_a_full_server_is_unavailable_and_recovers() -> None:
 
 
 async def test_users_passwords_databases_and_the_name_of_the_client() -> None:
-    with server("user default off", "user me on >s3cr:t@/ ~dedup:* +@all") as one:
+    rights = "~dedup:* -@all +@read +@write +@scripting +@connection +time"  # as docs/reference/dedup-redis.md says
+    with server("user default off", "user admin on >admin ~* +@all", f"user me on >s3cr:t@/ {rights}") as one:
         host = f"127.0.0.1:{one.port}"
         async with opened(f"redis://me:s3cr%3At%40%2F@{host}/5", client_name="crawler") as store:
             assert await store.claim(PRICING, ["k"], HOUR) == [True]
@@ -198,7 +199,7 @@ async def test_users_passwords_databases_and_the_name_of_the_client() -> None:
             assert await store.get(PRICING, "v") == b"v"
             assert (await store.count(PRICING), await store.forget(PRICING)) == (2, 2)
             await store.claim(PRICING, ["k"], HOUR)
-            with one.client(username="me", password="s3cr:t@/") as client:
+            with one.client(username="admin", password="admin") as client:
                 assert {one["name"] for one in client.client_list()} >= {"crawler"}
                 assert client.info("keyspace").keys() == {"db5"}
         for url, code in (
