@@ -39,3 +39,9 @@ def redis_cluster() -> Iterator[redis_engines.ClusterOfSix]:
     """Three primaries, each with a replica."""
     with redis_engines.cluster() as six:
         yield six
+
+
+@pytest.fixture(scope="module")
+async def one_loop(anyio_backend: str) -> str:
+    """Run a module's tests in one event loop: gRPC polls for all loops at once, and stumbles over those that closed."""
+    return anyio_backend

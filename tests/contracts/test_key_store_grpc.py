@@ -10,7 +10,7 @@ from adapters.grpc.key_store import GrpcKeyStore
 from tests.contracts.key_store import KeyStoreContract, LetPass
 from tests.entrypoints.dedup_server import ServerProcess, server_process
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_loop")]
 
 
 class TestGrpcKeyStore(KeyStoreContract):

@@ -29,7 +29,7 @@ from tests.entrypoints.dedup_server import (
     until,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_loop")]
 
 NO_METADATA: dict[str, str] = {}
 SCOPE = {"service_code": "pricing", "run_id": "run-1"}

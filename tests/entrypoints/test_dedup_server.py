@@ -30,7 +30,7 @@ from domain.dedup import make_scope
 from domain.errors import Misconfigured, Unavailable
 from tests.entrypoints.dedup_server import a_check, interlock, server_process, until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_loop")]
 
 PRICING = make_scope("pricing", "run-1")
 CHECKED_NEW = 'interlock_dedup_checked_keys_total{outcome="new"}'

@@ -16,7 +16,7 @@ from domain.errors import Invalid, Unavailable
 from tests.contracts.key_store import HOUR, PRICING
 from tests.entrypoints.dedup_server import DOWN, WatchedKeys, served, until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_loop")]
 
 
 async def test_concurrent_questions_share_messages() -> None:
