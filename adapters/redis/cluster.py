@@ -39,6 +39,7 @@ class Cluster:
         self._pools: dict[Address, Pool] = {}
         self._reading: asyncio.Task[None] | None = None
         self._read_at = -math.inf
+        self._is_closed = False
 
     async def call(self, message: bytes, slot: int, /, *, again: bool) -> Reply:
         """Send a command to the owner of its slot (`Channel.call`)."""
@@ -64,6 +65,7 @@ class Cluster:
 
     async def aclose(self) -> None:
         """Close all connections."""
+        self._is_closed = True
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait([self._reading])
@@ -88,6 +90,8 @@ class Cluster:
 
     def _read_map(self) -> "asyncio.Task[None] | None":
         """Read the map in the background, at most once in `READ_PAUSE`; None where it was read just now."""
+        if self._is_closed:
+            return None
         loop = asyncio.get_running_loop()
         if self._reading is None or (self._reading.done() and loop.time() >= self._read_at + READ_PAUSE):
             self._reading = loop.create_task(self._read())

@@ -227,6 +227,14 @@ class Pool:
             wire.retire()
         self._short.set()
 
+    def _add(self, wire: Wire) -> None:
+        if not wire.is_open:  # it ended before it could tell us
+            raise Unavailable(DEPENDENCY, "a new connection ended at once")
+        wire.on_room, wire.on_lost = self._wake, self._lost
+        self._wires.append(wire)
+        self._failure = None
+        self._wake(self._settings.in_flight)
+
     def _lost(self, wire: Wire) -> None:
         if wire in self._wires:
             self._wires.remove(wire)
@@ -245,11 +253,7 @@ class Pool:
             self._short.clear()
             try:
                 while len(self._wires) < self._settings.connections and not self._short.is_set():
-                    wire = await self._connect()
-                    wire.on_room, wire.on_lost = self._wake, self._lost
-                    self._wires.append(wire)
-                    self._failure = None
-                    self._wake(self._settings.in_flight)
+                    self._add(await self._connect())
                 await self._short.wait()
             except (OSError, TimeoutError, Refusal, Unavailable) as error:
                 self._down(str(error) if isinstance(error, Refusal) else type(error).__name__)

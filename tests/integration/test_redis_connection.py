@@ -198,6 +198,30 @@ async def test_a_place_that_was_not_used_in_the_end_goes_to_the_next() -> None:
     assert [words[1] for words in fake.heard] == [b"first", b"next"]
 
 
+async def test_a_connection_that_ends_before_it_is_used_is_replaced() -> None:
+    fake = FakeRedis()
+    async with running(fake):
+        chosen, made = Settings(connections=2), []
+
+        async def connect() -> Wire:
+            wire = await dial(fake.address, Target("single", (fake.address,)), chosen)
+            made.append(wire)
+            if len(made) == 1:
+                wire.abort()
+                await asyncio.sleep(0.01)
+            return wire
+
+        pool = Pool(connect, chosen)
+        try:
+            with pytest.raises(Unavailable):
+                await echo(pool, b"x")
+            await _until(lambda: len(pool._wires) == 2)
+            assert await echo(pool, b"x") == b"x"
+            assert made[0] not in pool._wires
+        finally:
+            await pool.aclose()
+
+
 async def test_r208_while_the_server_is_down_calls_fail_at_once() -> None:
     fake = FakeRedis()
     async with running(fake):

@@ -1,6 +1,7 @@
 """What nodes of a Cluster say of slots that are elsewhere (the Cluster specification), played by fake nodes."""
 
 import asyncio
+import math
 import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -129,6 +130,20 @@ async def test_other_refusals_are_the_callers() -> None:
     async with running(node), cluster_of(lambda: node) as cluster:
         with pytest.raises(Refusal, match="WRONGTYPE"):
             await echo(cluster, b"x")
+
+
+async def test_closing_with_calls_under_way_leaves_no_task_behind() -> None:
+    node = FakeRedis(answer=lambda _: b"")
+    async with running(node), cluster_of(lambda: node) as cluster:
+        asked = [asyncio.create_task(echo(cluster, b"x")) for _ in range(10)]
+        while len(node.heard) < 10:  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.005)
+        cluster._read_at = -math.inf  # long ago
+        await cluster.aclose()
+        outcomes = await asyncio.gather(*asked, echo(cluster, b"y"), return_exceptions=True)
+        assert all(isinstance(outcome, Unavailable) for outcome in outcomes)
+        assert cluster._reading is not None
+        assert cluster._reading.done()
 
 
 async def test_a_node_that_left_is_let_go_once_its_replies_came() -> None:
