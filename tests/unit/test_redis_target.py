@@ -97,6 +97,9 @@ def test_r205_entries_are_the_whole_hash() -> None:
     found, buckets = entries(short, keys, 256)
     assert [struct.pack(">q", entry) for entry in found] == [key_hash(short, key) for key in keys]
     assert set(buckets) == set(range(256))
+    assert [entries(short, [key], 256) for key in keys[:500]] == [
+        ([entry], [bucket]) for entry, bucket in zip(found[:500], buckets[:500], strict=True)
+    ]
     found, buckets = entries(long, keys, 64)
     assert list(found) == [key_hash(long, key) for key in keys]
     assert set(buckets) == set(range(64))
