@@ -9,6 +9,7 @@ PREFIX: Final = "interlock_"
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 M = TypeVar("M", bound=MetricWrapperBase)
+Series = tuple[str | tuple[str, str], ...]
 
 
 class PrometheusMetrics:
@@ -19,6 +20,9 @@ class PrometheusMetrics:
         self._registry = CollectorRegistry()
         self._counters: dict[str, Counter] = {}
         self._histograms: dict[str, Histogram] = {}
+        # The library looks a series up by its sorted labels each time, which costs more than counting.
+        self._counted: dict[Series, Counter] = {}
+        self._observed: dict[Series, Histogram] = {}
 
     def count(self, name: str, amount: int = 1, /, **labels: str) -> None:
         """Add to a counter.
@@ -26,12 +30,16 @@ class PrometheusMetrics:
         Raises:
             ValueError: other labels than the first time.
         """
-        counter = self._counters.get(name)
-        if counter is None:
-            counter = self._counters[name] = Counter(
-                PREFIX + name, _about(name), sorted(labels), registry=self._registry
-            )
-        _series(counter, labels).inc(amount)
+        key = (name, *labels.items())
+        series = self._counted.get(key)
+        if series is None:
+            counter = self._counters.get(name)
+            if counter is None:
+                counter = self._counters[name] = Counter(
+                    PREFIX + name, _about(name), sorted(labels), registry=self._registry
+                )
+            series = self._counted[key] = _series(counter, labels)
+        series.inc(amount)
 
     def observe(self, name: str, value: float, /, **labels: str) -> None:
         """Record one measurement, in buckets that fit durations in seconds.
@@ -39,12 +47,16 @@ class PrometheusMetrics:
         Raises:
             ValueError: other labels than the first time.
         """
-        histogram = self._histograms.get(name)
-        if histogram is None:
-            histogram = self._histograms[name] = Histogram(
-                PREFIX + name, _about(name), sorted(labels), registry=self._registry, buckets=SECONDS
-            )
-        _series(histogram, labels).observe(value)
+        key = (name, *labels.items())
+        series = self._observed.get(key)
+        if series is None:
+            histogram = self._histograms.get(name)
+            if histogram is None:
+                histogram = self._histograms[name] = Histogram(
+                    PREFIX + name, _about(name), sorted(labels), registry=self._registry, buckets=SECONDS
+                )
+            series = self._observed[key] = _series(histogram, labels)
+        series.observe(value)
 
     def text(self) -> bytes:
         """Write all figures in the text format, version 0.0.4."""
