@@ -1,11 +1,11 @@
-"""The dedup service over gRPC beside a bare grpc.aio echo of the same messages: rates, and the server's CPU for a check.
+"""The dedup service over gRPC beside a bare grpc.aio echo of the same messages: rates, and CPU of the server.
 
     python -m benchmarks.dedup_grpc [rounds]
 
-In each round, in turn, on loopback: the echo (the floor: no store, no checks), the service over one Valkey and over two,
-and a service as it is usually written (redis-py, a pipeline of SET NX). All get the same bytes from the same client,
-always new keys. Ratios are taken within a round. G6 and G10 are measured against redis-benchmark -P100 where it is
-installed (Debian: redis-tools); G3 and G8 need a client in C (h2load, Debian: nghttp2-client), and are left out without.
+In each round, in turn, on loopback: the echo (the floor: no store, no checks), the service over one Valkey and over
+two, and a service as it is usually written (redis-py, a pipeline of SET NX). All get the same bytes from the same
+client, always new keys. Ratios are taken within a round. G6 and G10 are measured against redis-benchmark -P100 where
+it is installed (Debian: redis-tools); G3 and G8 need a client in C (h2load, Debian: nghttp2-client).
 """
 
 import asyncio

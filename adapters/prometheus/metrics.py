@@ -9,7 +9,7 @@ PREFIX: Final = "interlock_"
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 M = TypeVar("M", bound=MetricWrapperBase)
-Series = tuple[str | tuple[str, str], ...]
+Series = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class PrometheusMetrics:
@@ -30,7 +30,7 @@ class PrometheusMetrics:
         Raises:
             ValueError: other labels than the first time.
         """
-        key = (name, *labels.items())
+        key = (name, tuple(labels.items()))
         series = self._counted.get(key)
         if series is None:
             counter = self._counters.get(name)
@@ -47,7 +47,7 @@ class PrometheusMetrics:
         Raises:
             ValueError: other labels than the first time.
         """
-        key = (name, *labels.items())
+        key = (name, tuple(labels.items()))
         series = self._observed.get(key)
         if series is None:
             histogram = self._histograms.get(name)
