@@ -106,7 +106,7 @@ class Calls:
         )
 
     def _unary(self, name: str, method: Method) -> Callable[..., Awaitable[Message]]:
-        answer, scope, access, metrics = *method, self._access, self._metrics
+        answer, scope, access, metrics = method.answer, method.scope, self._access, self._metrics
 
         async def handle(request: Message, context: "Context") -> Message:
             started = perf_counter()

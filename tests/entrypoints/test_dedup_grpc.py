@@ -32,7 +32,7 @@ from tests.entrypoints.dedup_server import (
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_loop")]
 
 NO_METADATA: dict[str, str] = {}
-SCOPE = {"service_code": "pricing", "run_id": "run-1"}
+SCOPE: dict[str, Any] = {"service_code": "pricing", "run_id": "run-1"}
 MESSAGES: dict[str, Callable[..., Any]] = {
     "CheckIfNew": lambda **more: pb.CheckIfNewRequest(**({**SCOPE, "key": "k"} | more)),
     "CheckManyIfNew": lambda **more: pb.CheckManyIfNewRequest(**({**SCOPE, "keys": ["k"]} | more)),
