@@ -116,7 +116,7 @@ def read_envelope(raw: bytes, now: datetime | None = None) -> Envelope:
 
 def _count_strings(envelope: Envelope) -> int:
     """Count the strings of an envelope's text as `count_strings` does: keys, then values."""
-    value = vars(envelope)
+    value: dict[str, JsonValue] = vars(envelope)
     extra: dict[str, JsonValue] | None = envelope.__pydantic_extra__
     count = len(envelope.__pydantic_fields_set__) + _REQUIRED
     if value["subject"] is not None:

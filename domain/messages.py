@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from domain.envelope import Envelope, Text256, TimeText, envelope_from, framed_digest, require_subject
-from domain.errors import Invalid
+from domain.errors import Invalid, Unavailable
 from domain.event import MAX_EVENT_ID, ingest_command_id
 from domain.fifo import message_group_id
 from domain.json_reader import place_of, read_json, write_json
@@ -35,6 +35,11 @@ class Received(NamedTuple):
     body: str
     receipt: str
     receive_count: int
+
+
+def held_back() -> Unavailable:
+    """Say of a message that an earlier one of its group was not taken: sent alone later, it may be."""
+    return Unavailable("the topic", "an earlier message of its group was not taken")
 
 
 class EventIngested(NamedTuple):

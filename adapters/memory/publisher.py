@@ -5,7 +5,7 @@ from typing import Final
 
 from adapters.memory.message_queue import MemoryQueue
 from domain.errors import InterlockError, TooLarge
-from domain.messages import Outgoing
+from domain.messages import Outgoing, held_back
 
 MAX_BYTES: Final = 1024 * 1024
 
@@ -25,12 +25,15 @@ class MemoryPublisher:
     async def publish(self, messages: Sequence[Outgoing], /) -> list[InterlockError | None]:
         """Publish messages; see the port."""
         answers: list[InterlockError | None] = []
-        refused: dict[str, InterlockError] = {}
+        stopped: set[str] = set()
         for message in messages:
             size = len(message.body.encode())
-            if message.group_id not in refused and size > self.max_bytes:
-                refused[message.group_id] = TooLarge("", "is too large to publish", size, self.max_bytes)
-            answer = refused.get(message.group_id)
+            answer: InterlockError | None = None
+            if message.group_id in stopped:
+                answer = held_back()
+            elif size > self.max_bytes:
+                answer = TooLarge("", f"is {size} bytes; the limit is {self.max_bytes}", size, self.max_bytes)
+                stopped.add(message.group_id)
             answers.append(answer)
             if answer is None:
                 for queue in self._queues:

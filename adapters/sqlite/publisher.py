@@ -6,7 +6,7 @@ from typing import Final
 from adapters.sqlite.database import Database
 from adapters.sqlite.message_queue import put
 from domain.errors import InterlockError, TooLarge
-from domain.messages import Outgoing
+from domain.messages import Outgoing, held_back
 from ports.clock import Clock
 
 _MAX_BYTES: Final = 1024 * 1024
@@ -28,14 +28,17 @@ class SqlitePublisher:
 
     async def publish(self, messages: Sequence[Outgoing], /) -> list[InterlockError | None]:
         """Publish messages, those that are taken in one transaction; see the port."""
-        refused: dict[str, InterlockError] = {}
+        stopped: set[str] = set()
         taken: list[Outgoing] = []
         answers: list[InterlockError | None] = []
         for message in messages:
             size = len(message.body.encode())
-            if size > self.max_bytes and message.group_id not in refused:
-                refused[message.group_id] = TooLarge("", "is too large to publish", size, self.max_bytes)
-            answer = refused.get(message.group_id)
+            answer: InterlockError | None = None
+            if message.group_id in stopped:
+                answer = held_back()
+            elif size > self.max_bytes:
+                answer = TooLarge("", f"is {size} bytes; the limit is {self.max_bytes}", size, self.max_bytes)
+                stopped.add(message.group_id)
             answers.append(answer)
             if answer is None:
                 taken.append(message)

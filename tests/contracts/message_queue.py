@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from domain.errors import InterlockError
+from domain.errors import Retryable, TooLarge
 from domain.messages import Outgoing, Received
 from ports.message_queue import MessageQueue
 from ports.publisher import Publisher
@@ -145,7 +145,8 @@ class TopicContract:
             [message("A", "1"), message("A", "2", huge), message("A", "3"), message("B", "1")]
         )
         assert [answer is None for answer in answers] == [True, False, False, True]
-        assert isinstance(answers[1], InterlockError)
+        assert isinstance(answers[1], TooLarge)
+        assert isinstance(answers[2], Retryable)
         assert sorted(names(await drain(topic.queue, self.wait))) == ["1", "1"]
 
     async def test_nothing_waiting_is_an_empty_answer(self, topic: Topic) -> None:
