@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from dotenv import dotenv_values
 from pydantic import ValidationError
@@ -32,7 +32,7 @@ class Loaded(NamedTuple):
     unknown: Sequence[str]
 
 
-class _Sourced(BaseSettings, Settings):
+class _Sourced(BaseSettings, Settings):  # pyright: ignore[reportIncompatibleVariableOverride] - one is the base of both
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_nested_delimiter=DELIMITER, env_ignore_empty=True, extra="ignore", frozen=True
     )
@@ -53,22 +53,28 @@ def load(env_file: Path = ENV_FILE) -> Loaded:
         raise Misconfigured(str(env_file), "cannot be read; it must be a text file of NAME=value lines") from error
     given = {name.upper() for name, value in os.environ.items() if value} | in_file.keys()
     refuse_groups(given)
+    sources: dict[Origin, dict[str, Any]] = {
+        "environment": EnvSettingsSource(_Sourced)(),
+        ".env": DotEnvSettingsSource(_Sourced, env_file=env_file)(),
+    }
     try:
-        settings = _Sourced(_env_file=env_file)
+        settings = Settings.model_validate(_merged(sources[".env"], sources["environment"]))
     except ValidationError as error:
         raise misconfigured(error) from None
     known = [variable(path) for path, _ in fields()]
     strays = sorted(name for name in given if name.startswith(PREFIX) and not name.startswith(_OF_TESTS))
-    return Loaded(settings, _origins(env_file), [_stray(name, known) for name in strays if name not in known])
+    origins = {path: _origin(path, sources) for path, _ in fields()}
+    return Loaded(settings, origins, [_stray(name, known) for name in strays if name not in known])
 
 
-def _origins(env_file: Path) -> dict[tuple[str, ...], Origin]:
-    sources: tuple[tuple[Origin, EnvSettingsSource], ...] = (
-        ("environment", EnvSettingsSource(_Sourced)),
-        (".env", DotEnvSettingsSource(_Sourced, env_file=env_file)),
-    )
-    given = [(origin, source()) for origin, source in sources]
-    return {path: next((origin for origin, values in given if _holds(values, path)), "default") for path, _ in fields()}
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay one tree of settings over another."""
+    groups = {name for name in below.keys() & above.keys() if isinstance(above[name], Mapping)}
+    return {**below, **above, **{name: _merged(below[name], above[name]) for name in groups}}
+
+
+def _origin(path: tuple[str, ...], sources: Mapping[Origin, object]) -> Origin:
+    return next((origin for origin, values in sources.items() if _holds(values, path)), "default")
 
 
 def _holds(values: object, path: tuple[str, ...]) -> bool:

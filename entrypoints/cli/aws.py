@@ -68,7 +68,9 @@ async def _table(aws: Aws, settings: Settings) -> str:
     name = settings.events.table
     table = (await aws.dynamodb.call(lambda dynamodb: dynamodb.describe_table(TableName=name)))["Table"]
     statuses = {"": table.get("TableStatus")}
-    statuses |= {index["IndexName"]: index.get("IndexStatus") for index in table.get("GlobalSecondaryIndexes", [])}
+    statuses |= {
+        index.get("IndexName", ""): index.get("IndexStatus") for index in table.get("GlobalSecondaryIndexes", [])
+    }
     for index in KEYS:
         if statuses.get(index) != "ACTIVE":
             what = f"index {index}" if index else "the table"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from domain.errors import Misconfigured
+from domain.errors import Misconfigured, Unavailable
 from entrypoints.cli.output import tell
 from entrypoints.cli.session import loaded
 from entrypoints.settings import YIELDING, Settings, variable
@@ -101,6 +101,7 @@ async def _serve(settings: Settings, address: tuple[str, int], *, with_worker: b
 
     with _listening(*address) as listener:
         async with _running(settings) as (container, stop):
+            await _check_tokens(settings, container)
             host, port = listener.getsockname()[:2]
             where = f"[{host}]" if ":" in host else host
             open_to = "tokens" if settings.auth.tokens_file else "everybody on this machine"
@@ -110,6 +111,21 @@ async def _serve(settings: Settings, address: tuple[str, int], *, with_worker: b
                 tasks.create_task(_serve_http(app, listener, stop))
                 if with_worker:
                     tasks.create_task(consume(platform, container.queue(), container.consumption(), stop))
+
+
+async def _check_tokens(settings: Settings, container: "Container") -> None:
+    """Refuse to start where nobody could get in.
+
+    Raises:
+        Misconfigured: the tokens file is missing or broken.
+    """
+    access = container.access()
+    if access is not None:
+        try:
+            await access.check()
+        except Unavailable as error:
+            fix = f"{settings.auth.tokens_file}: {error.reason}; make it with `interlock token create`"
+            raise Misconfigured(variable(("auth", "tokens_file")), fix) from None
 
 
 async def _work(settings: Settings, batch: int | None, receivers: int | None) -> None:
@@ -185,8 +201,9 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         # Accepted connections inherit it. Without, an answer's last packet waits 40 ms for the client's delayed ACK.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
-        reason = f"{host}:{port} cannot be listened on ({error.strerror or error}); pass another --host or --port"
-        raise Misconfigured(variable(("http", "port")), reason) from error
+        reason = str(error.strerror or error).partition(" (")[0]
+        fix = f"{host}:{port} cannot be listened on ({reason}); pass another --host or --port"
+        raise Misconfigured(variable(("http", "port")), fix) from error
     with listener:
         yield listener
 

@@ -32,9 +32,9 @@ def create(
     Example: interlock token create --name ada --scope view --scope operate --expires 30d
     """
     from adapters.file.token_file import add_token
-    from domain.access import RANDOM_BYTES, SCOPES, issue_token
+    from domain.access import RANDOM_BYTES, SCOPES, Scope, issue_token
 
-    chosen = [known for known in SCOPES if known in scope]
+    chosen: list[Scope] = [known for known in SCOPES if scope.count(known)]
     if strange := [given for given in scope if given not in SCOPES]:
         raise typer.BadParameter(f"{strange[0]!r} is not one of {', '.join(SCOPES)}", param_hint="--scope")
     path = _path(tokens_file)
