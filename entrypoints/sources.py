@@ -63,7 +63,7 @@ def load(env_file: Path = ENV_FILE) -> Loaded:
         raise misconfigured(error) from None
     known = [variable(path) for path, _ in fields()]
     strays = sorted(name for name in given if name.startswith(PREFIX) and not name.startswith(_OF_TESTS))
-    origins = {path: _origin(path, sources) for path, _ in fields()}
+    origins: dict[tuple[str, ...], Origin] = {path: _origin(path, sources) for path, _ in fields()}
     return Loaded(settings, origins, [_stray(name, known) for name in strays if name not in known])
 
 
@@ -74,7 +74,10 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
 
 
 def _origin(path: tuple[str, ...], sources: Mapping[Origin, object]) -> Origin:
-    return next((origin for origin, values in sources.items() if _holds(values, path)), "default")
+    for origin, values in sources.items():
+        if _holds(values, path):
+            return origin
+    return "default"
 
 
 def _holds(values: object, path: tuple[str, ...]) -> bool:

@@ -3,7 +3,7 @@
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -61,10 +61,29 @@ def add_token(path: Path, record: TokenRecord) -> None:
     Raises:
         Misconfigured: the file holds something else, or cannot be written.
     """
+    _change(path, lambda records: {**records, record.id: record})
+
+
+def remove_token(path: Path, token_id: str) -> None:
+    """Take a token out of the file; from the next call on it opens nothing.
+
+    Raises:
+        Misconfigured: there is no such token, the file holds something else, or it cannot be written.
+    """
+
+    def without(records: Mapping[str, TokenRecord]) -> dict[str, TokenRecord]:
+        if token_id not in records:
+            raise Misconfigured("auth.tokens_file", f"holds no token {token_id!r}")
+        return {other: record for other, record in records.items() if other != token_id}
+
+    _change(path, without)
+
+
+def _change(path: Path, change: Callable[[Mapping[str, TokenRecord]], Mapping[str, TokenRecord]]) -> None:
     try:
         with _only_writer(path.parent) as folder:
             records = read_tokens(path.read_bytes()) if path.exists() else {}
-            _replace(path, write_tokens({**records, record.id: record}.values()), folder)
+            _replace(path, write_tokens(change(records).values()), folder)
     except Invalid as error:
         raise Misconfigured("auth.tokens_file", f"is not a tokens file: {error}") from None
     except OSError as error:

@@ -81,6 +81,21 @@ def list_(tokens_file: TokensFile = None, as_json: Json = False) -> None:
         )
 
 
+@app.command()
+def revoke(
+    token_id: Annotated[str, typer.Argument(help="Its id, as `interlock token list` shows it.", show_default=False)],
+    tokens_file: TokensFile = None,
+) -> None:
+    """Revoke a token at once, without a restart.
+
+    Example: interlock token revoke 0123456789abcdef
+    """
+    from adapters.file.token_file import remove_token
+
+    remove_token(_path(tokens_file), token_id)
+    tell(f"token {token_id} is revoked")
+
+
 def _path(given: Path | None) -> Path:
     path = given or loaded().settings.auth.tokens_file
     if path is None:

@@ -279,6 +279,16 @@ def test_a_token_is_shown_once_and_kept_as_a_hash(interlock: Interlock) -> None:
     assert interlock("doctor", INTERLOCK_AUTH__TOKENS_FILE=str(file)).code == 0
 
 
+def test_a_revoked_token_is_gone_and_the_others_stay(interlock: Interlock) -> None:
+    for name in ("ada", "bob"):
+        interlock("token", "create", "--name", name, "--scope", "view", INTERLOCK_AUTH__TOKENS_FILE="tokens.json")
+    ada, bob = json.loads(interlock("token", "list", "--json").out)
+    assert interlock("token", "revoke", ada["id"]).code == 0
+    assert json.loads(interlock("token", "list", "--json").out) == [bob]
+    again = interlock("token", "revoke", ada["id"])
+    assert (again.code, again.err) == (1, f"error: auth.tokens_file: holds no token '{ada['id']}'\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
