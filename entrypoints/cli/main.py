@@ -12,6 +12,17 @@ from entrypoints.cli.demo import demo
 from entrypoints.cli.doctor import doctor
 from entrypoints.cli.output import tell
 
+EXTRA_OF: Final = {
+    "boto3": "aws",
+    "botocore": "aws",
+    "dependency_injector": "http",
+    "fastapi": "http",
+    "prometheus_client": "http",
+    "starlette": "http",
+    "uvicorn": "http",
+}
+"""Which extra brings a library that a command may find missing."""
+
 app: Final = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -38,6 +49,12 @@ def main() -> None:
     except InterlockError as error:
         tell(f"error: {error}")
         sys.exit(2 if isinstance(error, Invalid) else 1)
+    except ModuleNotFoundError as error:
+        extra = EXTRA_OF.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        tell(f"error: {error.name} is not installed; it comes with: pip install 'interlock-platform[{extra}]'")
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,11 @@ import typer
 from domain.errors import Misconfigured, Unavailable
 from entrypoints.cli.output import tell
 from entrypoints.cli.session import loaded
+from entrypoints.failures import one_error
 from entrypoints.settings import YIELDING, Settings, variable
 
 if TYPE_CHECKING:
+    import uvicorn
     from fastapi import FastAPI
 
     from entrypoints.container import Container
@@ -102,15 +104,17 @@ async def _serve(settings: Settings, address: tuple[str, int], *, with_worker: b
     with _listening(*address) as listener:
         async with _running(settings) as (container, stop):
             await _check_tokens(settings, container)
+            server = _http_server(container.app())
             host, port = listener.getsockname()[:2]
             where = f"[{host}]" if ":" in host else host
             open_to = "tokens" if settings.auth.tokens_file else "everybody on this machine"
             tell(f"Interlock listens on http://{where}:{port} (engine {settings.engine}, open to {open_to})")
-            app, platform = container.app(), container.platform()
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(_serve_http(app, listener, stop))
-                if with_worker:
-                    tasks.create_task(consume(platform, container.queue(), container.consumption(), stop))
+            with one_error():
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(_serve_http(server, listener, stop))
+                    if with_worker:
+                        how = container.consumption()
+                        tasks.create_task(consume(container.platform(), container.queue(), how, stop))
 
 
 async def _check_tokens(settings: Settings, container: "Container") -> None:
@@ -165,8 +169,7 @@ async def _running(settings: Settings) -> "AsyncIterator[tuple[Container, asynci
             loop.remove_signal_handler(number)
 
 
-async def _serve_http(app: "FastAPI", listener: socket.socket, stop: asyncio.Event) -> None:
-    """Serve until told to stop; requests in hand are answered first."""
+def _http_server(app: "FastAPI") -> "uvicorn.Server":
     import uvicorn
 
     class Server(uvicorn.Server):
@@ -175,7 +178,11 @@ async def _serve_http(app: "FastAPI", listener: socket.socket, stop: asyncio.Eve
             """Leave signals to us: they stop the worker too."""
             yield
 
-    server = Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10))
+    return Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10))
+
+
+async def _serve_http(server: "uvicorn.Server", listener: socket.socket, stop: asyncio.Event) -> None:
+    """Serve until told to stop; requests in hand are answered first."""
 
     async def end() -> None:
         await stop.wait()

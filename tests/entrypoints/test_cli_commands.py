@@ -1,9 +1,11 @@
 """The command line: data on stdout, one line of error on stderr, codes 0, 1 and 2 (CONTRACTS § 9)."""
 
 import asyncio
+import io
 import json
 import re
 import stat
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +19,7 @@ from application.consume import apply_batch
 from application.ingest import ingest
 from domain.errors import Invalid
 from domain.messages import TransitionRequested, requested_message
+from entrypoints.cli import output
 from entrypoints.cli.main import app
 from entrypoints.cli.session import read_duration
 from entrypoints.settings import Settings
@@ -116,6 +119,47 @@ def test_a_bad_variable_ends_every_command_with_code_2_and_its_name(command: lis
     run = interlock(*command, INTERLOCK_HTTP__PORT="hunter2")
     assert (run.code, run.out) == (2, "")
     assert run.err == "error: INTERLOCK_HTTP__PORT: must be: port, 0-65535; 0 takes a free one (default: 8080)\n"
+
+
+@pytest.mark.parametrize(
+    ("library", "command", "extra"),
+    [("boto3", ["tables", "create"], "aws"), ("uvicorn", ["dev", "--port", "0"], "http")],
+)
+def test_r605_a_missing_extra_is_named(
+    library: str, command: list[str], extra: str, interlock: Interlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in [name for name in sys.modules if name.startswith(("entrypoints.cli.aws", "adapters.aws"))]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, library, None)
+    run = interlock(*command, INTERLOCK_ENGINE="aws" if extra == "aws" else "memory")
+    assert run.code == 1
+    assert run.err.splitlines()[-1] == (
+        f"error: {library} is not installed; it comes with: pip install 'interlock-platform[{extra}]'"
+    )
+
+
+@pytest.mark.parametrize("file", ["events.db", "queues.db"])
+def test_a_damaged_file_ends_dev_with_one_line_that_names_it(file: str, interlock: Interlock) -> None:
+    interlock("tables", "create")
+    (interlock.folder / ".interlock" / file).write_text("this is no database, however long one looks at it" * 9)
+    run = interlock("dev", "--port", "0")
+    errors = [line for line in run.err.splitlines() if line.startswith("error: ")]
+    assert (run.code, errors) == (1, [f"error: .interlock/{file}: is not a SQLite database"])
+
+
+@pytest.mark.parametrize("on_a_terminal", [True, False])
+def test_what_takes_long_shows_a_bar_on_a_terminal(*, on_a_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = io.StringIO()
+    monkeypatch.setattr(stderr, "isatty", lambda: on_a_terminal)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(output, "QUIET_SECONDS", 0.01)
+    assert output.run(asyncio.sleep(0.2, "done"), "Reading the list") == "done"
+    assert ("Reading the list" in stderr.getvalue()) is on_a_terminal
+    monkeypatch.setattr(output, "QUIET_SECONDS", 5)
+    before = stderr.getvalue()
+    assert output.run(asyncio.sleep(0, "done"), "Reading the list") == "done"
+    assert stderr.getvalue() == before
 
 
 def test_config_prints_what_is_in_force_and_from_where(interlock: Interlock) -> None:
