@@ -182,7 +182,7 @@ async def test_what_no_time_is_left_for_goes_back_unread() -> None:
     assert report.tally == {"done": 2}
     assert report.returned == ["m2", "m3"]
     assert report.failures == {}
-    none = await apply_batch(machine.platform, the_batch(), max_receives=5, deadline=START)
+    none = await apply_batch(a_machine().platform, the_batch(), max_receives=5, deadline=START)
     assert none.returned == ["m1", "m2", "m3", "m4"]
 
 

@@ -257,9 +257,14 @@ def test_what_ingestion_accepts_the_consumer_reads(raw: bytes) -> None:
     assert read_message(ingested_message(envelope).body) == EventIngested(envelope)
 
 
-def test_an_event_may_be_64_levels_deep_in_every_wrapping() -> None:
+@pytest.mark.parametrize(
+    ("name", "opening", "leaf", "closing"),
+    [("data", "[", "", "]"), ("data", '{"a":', "1", "}"), ("ext", "[", "", "]"), ("ext", '{"a":', "1", "}")],
+)
+def test_an_event_may_be_64_levels_deep_in_every_wrapping(name: str, opening: str, leaf: str, closing: str) -> None:
     for depth, accepted in ((63, True), (64, False)):
-        raw = json.dumps(attributes(data=0)).replace('"data": 0', f'"data": {"[" * depth}{"]" * depth}').encode()
+        value = opening * depth + leaf + closing * depth
+        raw = json.dumps(attributes(**{name: "X"})).replace('"X"', value).encode()
         message = '{"kind":"event_ingested","event":' + raw.decode() + "}"
         if accepted:
             envelope = read_envelope(raw)
