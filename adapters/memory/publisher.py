@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from adapters.memory.message_queue import MemoryQueue
-from domain.errors import InterlockError, TooLarge
-from domain.messages import Outgoing, held_back
+from domain.errors import InterlockError
+from domain.messages import Outgoing, refusals
 
 MAX_BYTES: Final = 1024 * 1024
 
@@ -24,18 +24,9 @@ class MemoryPublisher:
 
     async def publish(self, messages: Sequence[Outgoing], /) -> list[InterlockError | None]:
         """Publish messages; see the port."""
-        answers: list[InterlockError | None] = []
-        stopped: set[str] = set()
-        for message in messages:
-            size = len(message.body.encode())
-            answer: InterlockError | None = None
-            if message.group_id in stopped:
-                answer = held_back()
-            elif size > self.max_bytes:
-                answer = TooLarge("", f"is {size} bytes; the limit is {self.max_bytes}", size, self.max_bytes)
-                stopped.add(message.group_id)
-            answers.append(answer)
-            if answer is None:
+        answers = refusals(messages, self.max_bytes)
+        for message, refusal in zip(messages, answers, strict=True):
+            if refusal is None:
                 for queue in self._queues:
                     queue.put(message)
         return answers

@@ -290,9 +290,7 @@ def test_r101_r110_events_move_moves_once_a_command_and_says_what_is_legal(fille
 def test_r103_events_history_shows_transitions_and_missed_moves(filled: Interlock) -> None:
     run = filled("events", "history", "e1", "--json")
     told = json.loads(run.out)
-    assert [(item["from"], item["to"], item["actor"]) for item in told["transitions"]] == [
-        (None, "to_review", "ingestion")
-    ]
+    assert [(item["from"], item["to"], item["actor"]) for item in told["items"]] == [(None, "to_review", "ingestion")]
     assert [(item["to"], item["command_id"]) for item in told["missed"]] == [("closed", "c1")]
     lines = filled("events", "history", "e1")
     assert lines.err.startswith("missed: to closed at ")
