@@ -118,8 +118,7 @@ class MemoryQueue:
     def _is_spent(self, message: _Message, now: datetime) -> bool:
         if self._dead_letters is None:
             return False
-        given_up = self._dead_letters is not None and message.receive_count >= self._max_receives
-        return given_up and self._is_visible(message, now)
+        return message.receive_count >= self._max_receives and self._is_visible(message, now)
 
     def _bury(self, message: _Message) -> None:
         if self._dead_letters is not None:
