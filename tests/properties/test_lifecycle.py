@@ -51,7 +51,7 @@ def definitions(draw: st.DrawFn) -> dict[str, Any]:
     return {"name": "drawn", "initial": states[0], "terminal": sorted(terminal), "moves": targets}
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(definitions())
 def test_r112_every_sound_definition_is_accepted_and_kept_as_given(drawn: dict[str, Any]) -> None:
     definition = read_definition(json.dumps(drawn))
