@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from domain.envelope import (
     MAX_BATCH,
@@ -422,3 +423,30 @@ def test_digests_are_framed_so_that_no_two_lists_of_parts_meet() -> None:
     assert framed_digest("event_ingested", "/s", "é") == (
         "528c47d8ec29324356893b700385367bbd7288e80806ff6dbdfa349883384ec0"
     )
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"data_base64": "aGk="}, None),
+        ({"data_base64": ""}, None),
+        ({"data_base64": "aGk"}, "must be base64"),
+        ({"data_base64": "aG k="}, "must be base64"),
+        ({"data_base64": 5}, "must be base64"),
+        ({"data_base64": None}, "must be base64"),
+        ({"data_base64": "aGk=", "data": 1}, "excludes 'data'"),
+    ],
+    ids=ascii,
+)
+def test_binary_data_is_base64_text_in_the_place_of_data(more: dict[str, JsonValue], reason: str | None) -> None:
+    event: dict[str, JsonValue] = {"specversion": "1.0", "id": "e1", "source": "/s", "type": "T", **more}
+    raw = json.dumps(event).encode()
+    if reason is None:
+        assert read_envelope(raw).attributes() == event
+        assert envelope_from(event).attributes() == event
+        return
+    readers: list[Callable[[], object]] = [lambda: read_envelope(raw), lambda: envelope_from(event)]
+    for read in readers:
+        with pytest.raises(Invalid, match=reason) as caught:
+            read()
+        assert caught.value.place == "data_base64"
