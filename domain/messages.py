@@ -11,11 +11,11 @@ from domain.event import MAX_EVENT_ID, ingest_command_id
 from domain.fifo import message_group_id
 from domain.json_reader import place_of, read_json, write_json
 from domain.lifecycle import Move, StateName
-from domain.validation import invalid_from, placed
+from domain.validation import PROSE, invalid_from, placed
 
 MAX_REASON: Final = 2000
 
-Reason = Annotated[str, Field(max_length=MAX_REASON)]
+Reason = Annotated[str, Field(max_length=MAX_REASON, pattern=PROSE)]
 EventId = Annotated[str, Field(min_length=1, max_length=MAX_EVENT_ID)]
 CommandId = Annotated[str, Field(min_length=1, max_length=256)]
 

@@ -10,6 +10,7 @@ from domain.errors import Invalid
 from domain.json_reader import place_of
 
 PLAIN_TEXT: Final = r"^[^\x00-\x1F\x7F-\x9F]*$"
+PROSE: Final = r"^[^\x00-\x08\x0B\x0C\x0E-\x1F\x7F-\x9F]*$"
 URI_REFERENCE: Final = r"^(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*$"
 
 _REASONS: Final = {
@@ -23,6 +24,7 @@ _REASONS: Final = {
 }
 _PATTERNS: Final = {
     PLAIN_TEXT: "must not hold control characters",
+    PROSE: "must not hold control characters other than tabs and line ends",
     URI_REFERENCE: "must be a URI reference (RFC 3986), with other characters percent-encoded",
 }
 
