@@ -125,7 +125,7 @@ def test_r112_the_tutorial_works_with_a_lifecycle_of_its_own(tmp_path: Path) -> 
     tutorial = ROOT / "docs" / "tutorial.md"
     (tmp_path / "turbines.json").write_text(blocks(tutorial, "json")[0])
     variables = {"INTERLOCK_LIFECYCLE__DEFINITION_FILE": str(tmp_path / "turbines.json")}
-    typed = [line for line in commands(tutorial) if not line.startswith("export") and line != "interlock dev"]
+    typed = [line for line in commands(tutorial) if not line.startswith(("export", "source")) and line != "interlock dev"]
     with dev_server(tmp_path, **variables) as address:
         assert run(typed[0], address, tmp_path, **variables).returncode == 0
         event = until_started(address, "alarm-1")
