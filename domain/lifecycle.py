@@ -101,7 +101,7 @@ def read_definition(text: str | bytes) -> LifecycleDefinition:
     try:
         return LifecycleDefinition.model_validate_json(raw)
     except ValidationError as error:
-        raise invalid_from(error) from None
+        raise invalid_from(error, "states") from None
 
 
 DEFAULT_LIFECYCLE: Final = LifecycleDefinition(

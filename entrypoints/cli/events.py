@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from entrypoints.cli.output import Json, emit, run, table, tell
-from entrypoints.cli.session import loaded, open_platform
+from entrypoints.cli.session import open_platform, shared_settings
 
 app = typer.Typer(no_args_is_help=True, help="Look at events and move them, on the configured engine.")
 
@@ -46,7 +46,7 @@ def list_(
     )
     if cursor is not None:
         query = read_cursor(query, cursor)
-    settings = loaded().settings
+    settings = shared_settings()
 
     async def work() -> dict[str, Any]:
         async with open_platform(settings) as platform:
@@ -72,7 +72,7 @@ def show(event_id: EventId, as_json: Json = False) -> None:
     from application import queries
     from entrypoints import shapes
 
-    settings = loaded().settings
+    settings = shared_settings()
 
     async def work() -> dict[str, Any]:
         async with open_platform(settings) as platform:
@@ -95,7 +95,7 @@ def history(event_id: EventId, as_json: Json = False) -> None:
     from application import queries
     from entrypoints import shapes
 
-    settings = loaded().settings
+    settings = shared_settings()
 
     async def work() -> dict[str, Any]:
         async with open_platform(settings) as platform:
@@ -135,14 +135,14 @@ def move(
         event_id=event_id,
         entity="",
         to=to,
-        actor=_within("--actor", actor or getpass.getuser(), 256),
+        actor=_within("--actor", actor or _login_name(), 256),
         command_id=shapes.command_id_of(_within("--command-id", command_id, 255))
         if command_id
         else RandomIds().new_id(),
         reason=None if reason is None else _within("--reason", reason, 2000),
         expected_state=expected_state,
     )
-    settings = loaded().settings
+    settings = shared_settings()
 
     async def work() -> tuple[dict[str, Any], bool]:
         async with open_platform(settings) as platform:
@@ -156,6 +156,13 @@ def move(
     if repeated:
         tell("this command had moved it already; nothing was changed")
     table(("field", "value"), transition.items())
+
+
+def _login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number that has no name
+        raise typer.BadParameter("you have no login name here; say who moves it", param_hint="--actor") from None
 
 
 def _words(value: object) -> object:

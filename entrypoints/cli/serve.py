@@ -13,7 +13,7 @@ import typer
 
 from domain.errors import Misconfigured, Unavailable
 from entrypoints.cli.output import tell
-from entrypoints.cli.session import loaded
+from entrypoints.cli.session import loaded, shared_settings
 from entrypoints.failures import one_error
 from entrypoints.settings import YIELDING, Settings, variable
 
@@ -55,13 +55,15 @@ def serve(
 
     Needs a tokens file, or --insecure on a loopback address.
     """
-    settings = loaded().settings
+    settings = shared_settings()
     address = (host or settings.http.host, settings.http.port if port is None else port)
+    addresses = _addresses(address[0])
     if settings.auth.tokens_file is None:
-        fix = f"set {variable(('auth', 'tokens_file'))} (make one with `interlock token create`)"
+        name = variable(("auth", "tokens_file"))
+        fix = "make one with `interlock token create`"
         if not insecure:
-            raise Misconfigured("no tokens file", f"{fix}, or pass --insecure on a loopback address")
-        _only_loopback(address[0], fix)
+            raise Misconfigured(name, f"is not set; {fix}, or pass --insecure on a loopback address")
+        _only_loopback(addresses, f"set {name} ({fix})")
     elif insecure:
         raise typer.BadParameter("a tokens file is configured; unset it to let everybody in", param_hint="--insecure")
     asyncio.run(_serve(settings, address, with_worker=False))
@@ -78,7 +80,7 @@ def transitions(
 
     Example: INTERLOCK_ENGINE=aws interlock worker transitions --receivers 8
     """
-    settings = loaded().settings
+    settings = shared_settings()
     if settings.engine == "sqlite":
         os.nice(YIELDING)
     asyncio.run(_work(settings, batch, receivers))
@@ -93,8 +95,9 @@ def dev(host: Host = None, port: Port = None) -> None:
     """
     settings = loaded().settings
     address = (host or settings.http.host, settings.http.port if port is None else port)
+    addresses = _addresses(address[0])
     if settings.auth.tokens_file is None:
-        _only_loopback(address[0], f"set {variable(('auth', 'tokens_file'))} to serve others")
+        _only_loopback(addresses, f"set {variable(('auth', 'tokens_file'))} to serve others")
     asyncio.run(_serve(settings, address, with_worker=True))
 
 
@@ -104,7 +107,9 @@ async def _serve(settings: Settings, address: tuple[str, int], *, with_worker: b
     with _listening(*address) as listener:
         async with _running(settings) as (container, stop):
             await _check_tokens(settings, container)
+            # All of it before the line that says so: this opens files, and finds what is not set.
             server = _http_server(container.app())
+            work = (container.platform(), container.queue(), container.consumption()) if with_worker else None
             host, port = listener.getsockname()[:2]
             where = f"[{host}]" if ":" in host else host
             open_to = "tokens" if settings.auth.tokens_file else "everybody on this machine"
@@ -112,9 +117,8 @@ async def _serve(settings: Settings, address: tuple[str, int], *, with_worker: b
             with one_error():
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(_serve_http(server, listener, stop))
-                    if with_worker:
-                        how = container.consumption()
-                        tasks.create_task(consume(container.platform(), container.queue(), how, stop))
+                    if work:
+                        tasks.create_task(consume(*work, stop))
 
 
 async def _check_tokens(settings: Settings, container: "Container") -> None:
@@ -138,8 +142,9 @@ async def _work(settings: Settings, batch: int | None, receivers: int | None) ->
     async with _running(settings) as (container, stop):
         how = container.consumption()
         how = how._replace(batch=batch or how.batch, receivers=receivers or how.receivers)
+        platform, queue = container.consumer_platform(), container.queue()
         tell(f"Interlock works through the lifecycle queue (engine {settings.engine})")
-        await consume(container.consumer_platform(), container.queue(), how, stop)
+        await consume(platform, queue, how, stop)
     tell("stopped; nothing is in hand")
 
 
@@ -172,13 +177,25 @@ async def _running(settings: Settings) -> "AsyncIterator[tuple[Container, asynci
 def _http_server(app: "FastAPI") -> "uvicorn.Server":
     import uvicorn
 
+    from entrypoints.http.patience import BACKLOG, PatientProtocol, most_connections
+
     class Server(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
             """Leave signals to us: they stop the worker too."""
             yield
 
-    return Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10))
+    config = uvicorn.Config(
+        app,
+        http=PatientProtocol,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=10,
+        limit_concurrency=most_connections(),
+        backlog=BACKLOG,
+    )
+    return Server(config)
 
 
 async def _serve_http(server: "uvicorn.Server", listener: socket.socket, stop: asyncio.Event) -> None:
@@ -204,7 +221,7 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listener = socket.create_server(address[:2], family=family, backlog=2048)
+        listener = socket.create_server(address[:2], family=family, backlog=128)
         # Accepted connections inherit it. Without, an answer's last packet waits 40 ms for the client's delayed ACK.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
@@ -215,17 +232,28 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def _only_loopback(host: str, fix: str) -> None:
+def _addresses(host: str) -> set[str]:
+    """Give the addresses that a name stands for.
+
+    Raises:
+        Misconfigured: it stands for none.
+    """
+    try:
+        return {str(entry[4][0]) for entry in socket.getaddrinfo(host, None)}
+    except UnicodeError:  # how Python says that a label of a name is empty or too long
+        raise Misconfigured(variable(("http", "host")), f"{host} is no name of a host") from None
+    except OSError as error:
+        raise Misconfigured(variable(("http", "host")), f"{host} is no address ({error.strerror or error})") from error
+
+
+def _only_loopback(addresses: set[str], fix: str) -> None:
     """Refuse to let everybody in where others than this machine could call.
 
     Raises:
-        Misconfigured: an address of `host` is not a loopback one.
+        Misconfigured: an address is not a loopback one.
     """
-    try:
-        addresses = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
-    except OSError as error:
-        raise Misconfigured(variable(("http", "host")), f"{host} is no address ({error.strerror or error})") from error
-    if not all(ipaddress.ip_address(str(address).partition("%")[0]).is_loopback for address in addresses):
-        raise Misconfigured(
-            variable(("http", "host")), f"{host} is not loopback, and the API would be open to all: {fix}"
-        )
+    for address in sorted(addresses):
+        if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
+            raise Misconfigured(
+                variable(("http", "host")), f"{address} is not loopback, and the API would be open to all: {fix}"
+            )

@@ -11,10 +11,11 @@ import typer
 from application.platform import Platform
 from domain.errors import Invalid, Misconfigured
 from entrypoints.cli.output import tell
-from entrypoints.settings import Settings
+from entrypoints.settings import Settings, variable
 from entrypoints.sources import Loaded, load
 
-_DURATION: Final = re.compile(r"(\d{1,6})([smhd])", re.ASCII)
+_DURATION: Final = re.compile(r"0*(\d*)([smhd])(?<=\d.)", re.ASCII)
+_DIGITS: Final = 6
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -25,6 +26,20 @@ def loaded() -> Loaded:
     except Misconfigured as error:
         tell(f"error: {error}")
         raise typer.Exit(2) from None
+
+
+def shared_settings() -> Settings:
+    """Read the settings, for what works beside other processes.
+
+    Raises:
+        Misconfigured: the engine is one that other processes cannot reach.
+    """
+    settings = loaded().settings
+    if settings.engine == "memory":
+        raise Misconfigured(
+            variable(("engine",)), "is memory, which lives in one process alone: use `interlock dev`, or sqlite"
+        )
+    return settings
 
 
 @asynccontextmanager
@@ -47,6 +62,10 @@ def read_duration(text: str, place: str) -> timedelta:
         Invalid: with the place.
     """
     match = _DURATION.fullmatch(text)
-    if match is None or int(match[1]) == 0:
+    if match is None:
         raise Invalid(place, "must be a number and a unit, such as 30d, 12h, 90m or 45s")
+    if not match[1]:
+        raise Invalid(place, "must be more than nothing")
+    if len(match[1]) > _DIGITS:
+        raise Invalid(place, f"must have at most {_DIGITS} digits; take a larger unit, or a shorter time")
     return timedelta(**{_UNITS[match[2]]: int(match[1])})

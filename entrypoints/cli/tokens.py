@@ -56,13 +56,9 @@ def list_(tokens_file: TokensFile = None, as_json: Json = False) -> None:
 
     Example: interlock token list --tokens-file tokens.json
     """
-    from domain.access import SCOPES, read_tokens
+    from adapters.file.token_file import list_tokens
+    from domain.access import SCOPES
 
-    path = _path(tokens_file)
-    try:
-        records = read_tokens(path.read_bytes()).values()
-    except OSError as error:
-        raise Misconfigured(str(path), f"{error.strerror}; make it with `interlock token create`") from error
     rows = [
         {
             "id": record.id,
@@ -70,7 +66,7 @@ def list_(tokens_file: TokensFile = None, as_json: Json = False) -> None:
             "scopes": [scope for scope in SCOPES if scope in record.scopes],
             "expires_at": record.expires_at,
         }
-        for record in records
+        for record in list_tokens(_path(tokens_file)).values()
     ]
     if as_json:
         emit(rows)
