@@ -107,7 +107,8 @@ def read_envelope(raw: bytes, now: datetime | None = None) -> Envelope:
         TooLarge: over 256 KiB.
         Invalid: with the place and the rule that is broken.
     """
-    check_size(len(raw))
+    if len(raw) > MAX_EVENT_BYTES:
+        check_size(len(raw))
     try:
         envelope = _validate_json(raw)
     except ValidationError as error:
@@ -140,7 +141,8 @@ def _count_strings(envelope: Envelope) -> int:
     elif data is not None:
         count += count_strings([data])
     if extra:
-        count += count_strings(list(extra.values()))
+        for child in extra.values():
+            count += 1 if type(child) is str else count_strings([child])
     return count
 
 
