@@ -128,7 +128,8 @@ def _report(
     spent: Collection[str] = (),
 ) -> BatchReport:
     ids = dict.fromkeys(message.message_id for message in batch)
-    returned = to_return(batch, [message_id for message_id in ids if message_id not in outcomes], spent)
+    handled = outcomes.keys() - failures.keys()
+    returned = to_return(batch, ids.keys() - handled, spent)
     tally = Counter(outcome for message_id, outcome in outcomes.items() if message_id not in set(returned))
     for outcome, number in {**tally, "returned": len(returned)}.items():
         platform.metrics.count("consumed_messages_total", number, outcome=outcome)

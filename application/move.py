@@ -6,7 +6,7 @@ from typing import Final, Literal
 from application.ingest import record_once
 from application.platform import Platform
 from domain.envelope import Envelope
-from domain.errors import Contention, MoveRejected, NotFound, VersionConflict
+from domain.errors import Contention, Invalid, MoveRejected, NotFound, VersionConflict
 from domain.event import Head, Missed, event_ids, first_head, ingest_command_id
 from domain.lifecycle import Accepted, Decision, Duplicate, Move, Rejected, Transition, decide
 from domain.messages import EventIngested, LifecycleMessage
@@ -28,6 +28,7 @@ async def move(platform: Platform, command: Move) -> Accepted | Duplicate:
 
     Raises:
         NotFound: no such event.
+        Invalid: a state that this lifecycle does not have.
         MoveRejected: the lifecycle has no such move now; `current_state` and `legal_moves` say what there is.
         Contention: other writers won every time; try again.
         Unavailable: the store did not answer. The move may have happened: repeat it with the same command id.
@@ -35,10 +36,23 @@ async def move(platform: Platform, command: Move) -> Accepted | Duplicate:
     decision = await _settle(platform, command)
     platform.metrics.count("moves_total", outcome=type(decision).__name__.lower())
     if isinstance(decision, Rejected):
+        _check_states(platform, command, decision)
         raise MoveRejected(
             command.event_id, command.to, decision.reason, decision.current_state, decision.legal_moves, decision.reused
         )
     return decision
+
+
+def _check_states(platform: Platform, command: Move, rejected: Rejected) -> None:
+    """Tell a misspelt state from a move that is not legal now. A state that the lifecycle lost may still be expected.
+
+    Raises:
+        Invalid: naming the field.
+    """
+    states = platform.definition.states
+    for field, state in (("to", command.to), ("expected_state", command.expected_state)):
+        if state is not None and state not in states and state != rejected.current_state:
+            raise Invalid(field, f"is not a state of this lifecycle: {', '.join(states)}")
 
 
 async def apply_message(platform: Platform, message: LifecycleMessage) -> Outcome:

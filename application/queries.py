@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from application.platform import Platform
-from domain.errors import NotFound
+from domain.errors import Invalid, NotFound
 from domain.event import Head, ListQuery, Stream, check_query, write_cursor
 
 
@@ -77,10 +77,14 @@ async def list_events(platform: Platform, query: ListQuery) -> Page:
     Reads one row more than the page, to know whether there is a next one: a full last page has no cursor.
 
     Raises:
-        Invalid: a query that no index answers, or out of range; `place` names the parameter.
+        Invalid: a query that no index answers, or out of range; `place` names the parameter. A state that the
+            lifecycle does not have is one, unless events still stand in it: a definition that lost it hides nobody.
         Unavailable: the store did not answer.
     """
-    check_query(query, platform.definition.states)
+    check_query(query)
     found = await platform.store.list_heads(query._replace(limit=query.limit + 1))
+    states = platform.definition.states
+    if not found and query.after is None and query.state is not None and query.state not in states:
+        raise Invalid("state", f"is not a state of this lifecycle: {', '.join(states)}")
     page = found[: query.limit]
     return Page(page, write_cursor(query, page[-1]) if len(found) > query.limit else None)

@@ -24,7 +24,8 @@ def in_turn(first: Callable[[], float], second: Callable[[], float], rounds: int
     Returns:
         The medians of both, and the median of their ratios round by round.
     """
-    first(), second()
+    first()
+    second()
     pairs = [(first(), second()) for _ in range(rounds)]
     return (
         statistics.median(a for a, _ in pairs),

@@ -21,6 +21,8 @@ from domain.validation import PLAIN_TEXT, URI_REFERENCE, invalid_from, placed
 MAX_EVENT_BYTES: Final = 256 * 1024
 MAX_BATCH: Final = 1000
 
+BINARY_DATA: Final = "data_base64"
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", re.ASCII)
 _EXTENSION_NAME = re.compile(r"[a-z0-9]+", re.ASCII)
 
 
@@ -47,7 +49,7 @@ class Envelope(BaseModel):
         type: 1-128 characters; the router's event name.
         subject: the entity that the event concerns; required on the lifecycle path.
         time: RFC 3339 with an offset, kept as it came; see `occurred_at`.
-        data: any JSON value.
+        data: any JSON value. Binary data comes as base64 text under `data_base64` instead (CloudEvents JSON § 3.1).
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
@@ -64,8 +66,13 @@ class Envelope(BaseModel):
 
     @model_validator(mode="after")
     def _extensions_are_legal(self) -> Self:
-        for name in self.__pydantic_extra__ or ():
-            if _EXTENSION_NAME.fullmatch(name) is None:
+        for name, value in (self.__pydantic_extra__ or {}).items():
+            if name == BINARY_DATA:
+                if not isinstance(value, str) or _BASE64.fullmatch(value) is None:
+                    raise PydanticCustomError("binary_data", "must be base64 text (RFC 4648 § 4)", {"below": (name,)})
+                if "data" in self.model_fields_set:
+                    raise PydanticCustomError("binary_data", "excludes 'data'; send one of them", {"below": (name,)})
+            elif _EXTENSION_NAME.fullmatch(name) is None:
                 reason = "is no attribute name: use lower-case letters and digits only"
                 raise PydanticCustomError("attribute_name", reason, {"below": (name,)})
         return self
@@ -100,7 +107,8 @@ def read_envelope(raw: bytes, now: datetime | None = None) -> Envelope:
         TooLarge: over 256 KiB.
         Invalid: with the place and the rule that is broken.
     """
-    check_size(len(raw))
+    if len(raw) > MAX_EVENT_BYTES:
+        check_size(len(raw))
     try:
         envelope = _validate_json(raw)
     except ValidationError as error:
@@ -116,7 +124,7 @@ def read_envelope(raw: bytes, now: datetime | None = None) -> Envelope:
 
 def _count_strings(envelope: Envelope) -> int:
     """Count the strings of an envelope's text as `count_strings` does: keys, then values."""
-    value = vars(envelope)
+    value: dict[str, JsonValue] = vars(envelope)
     extra: dict[str, JsonValue] | None = envelope.__pydantic_extra__
     count = len(envelope.__pydantic_fields_set__) + _REQUIRED
     if value["subject"] is not None:
@@ -133,7 +141,8 @@ def _count_strings(envelope: Envelope) -> int:
     elif data is not None:
         count += count_strings([data])
     if extra:
-        count += count_strings(list(extra.values()))
+        for child in extra.values():
+            count += 1 if type(child) is str else count_strings([child])
     return count
 
 

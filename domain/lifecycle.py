@@ -101,7 +101,7 @@ def read_definition(text: str | bytes) -> LifecycleDefinition:
     try:
         return LifecycleDefinition.model_validate_json(raw)
     except ValidationError as error:
-        raise invalid_from(error) from None
+        raise invalid_from(error, "states") from None
 
 
 DEFAULT_LIFECYCLE: Final = LifecycleDefinition(
@@ -233,6 +233,8 @@ def decide(definition: LifecycleDefinition, history: Sequence[Transition], comma
         return Rejected(f"is in state {status.state!r}, not {command.expected_state!r}", status.state, legal)
     if command.to not in legal:
         allowed = ", ".join(legal) or "nothing: the state is terminal"
+        if status.state is not None and status.state not in definition.moves:
+            allowed = "nothing: this lifecycle has lost the state; put it back, with a move out of it"
         return Rejected(
             f"cannot move from {status.state!r} to {command.to!r}; legal now: {allowed}", status.state, legal
         )

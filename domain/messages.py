@@ -1,20 +1,21 @@
 """The bodies of the lifecycle topic and queue, and how they come wrapped (CONTRACTS § 5, FC-60)."""
 
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from domain.envelope import Envelope, Text256, TimeText, envelope_from, framed_digest, require_subject
-from domain.errors import Invalid
+from domain.errors import InterlockError, Invalid, TooLarge, Unavailable
 from domain.event import MAX_EVENT_ID, ingest_command_id
 from domain.fifo import message_group_id
 from domain.json_reader import place_of, read_json, write_json
 from domain.lifecycle import Move, StateName
-from domain.validation import invalid_from, placed
+from domain.validation import PROSE, invalid_from, placed
 
 MAX_REASON: Final = 2000
 
-Reason = Annotated[str, Field(max_length=MAX_REASON)]
+Reason = Annotated[str, Field(max_length=MAX_REASON, pattern=PROSE)]
 EventId = Annotated[str, Field(min_length=1, max_length=MAX_EVENT_ID)]
 CommandId = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -35,6 +36,27 @@ class Received(NamedTuple):
     body: str
     receipt: str
     receive_count: int
+
+
+def held_back() -> Unavailable:
+    """Say of a message that an earlier one of its group was not taken: sent alone later, it may be."""
+    return Unavailable("the topic", "an earlier message of its group was not taken")
+
+
+def refusals(messages: Sequence[Outgoing], max_bytes: int) -> list[InterlockError | None]:
+    """Say of each message why it is not published: too large, or behind one of its group that is; None where it is."""
+    answers: list[InterlockError | None] = []
+    stopped: set[str] = set()
+    for message in messages:
+        size = len(message.body.encode())
+        if message.group_id in stopped:
+            answers.append(held_back())
+        elif size > max_bytes:
+            stopped.add(message.group_id)
+            answers.append(TooLarge("", f"is {size} bytes; the limit is {max_bytes}", size, max_bytes))
+        else:
+            answers.append(None)
+    return answers
 
 
 class EventIngested(NamedTuple):

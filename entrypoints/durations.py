@@ -6,7 +6,8 @@ from typing import Final
 
 from domain.errors import Invalid
 
-_DURATION: Final = re.compile(r"(\d{1,6})([smhd])", re.ASCII)
+_DURATION: Final = re.compile(r"0*(\d*)([smhd])(?<=\d.)", re.ASCII)
+_DIGITS: Final = 6
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -17,6 +18,10 @@ def read_duration(text: str, place: str) -> timedelta:
         Invalid: with the place.
     """
     match = _DURATION.fullmatch(text)
-    if match is None or int(match[1]) == 0:
+    if match is None:
         raise Invalid(place, "must be a number and a unit, such as 30d, 12h, 90m or 45s")
+    if not match[1]:
+        raise Invalid(place, "must be more than nothing")
+    if len(match[1]) > _DIGITS:
+        raise Invalid(place, f"must have at most {_DIGITS} digits; take a larger unit, or a shorter time")
     return timedelta(**{_UNITS[match[2]]: int(match[1])})

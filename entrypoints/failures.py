@@ -1,5 +1,7 @@
 """How a failure is told in logs: by code and reason, never with content."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from domain.errors import InterlockError
@@ -20,3 +22,15 @@ def reason_of(error: BaseException) -> str:
     if place is None:
         return "a fault in the code"
     return f"a fault in the code: {Path(place.tb_frame.f_code.co_filename).name}, line {place.tb_lineno}"
+
+
+@contextmanager
+def one_error() -> Iterator[None]:
+    """Let the first error of a task group out by itself: the others are what it stopped."""
+    try:
+        yield
+    except ExceptionGroup as errors:
+        error: Exception = errors
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None

@@ -20,7 +20,7 @@ _USER_INFO: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 def set_up(stream: TextIO | None = None, *, level: int = logging.INFO) -> None:
     """Send all logs to a stream, stderr by default. Calling it again replaces what it set up."""
-    stream = stream or sys.stderr
+    out: TextIO = sys.stderr if stream is None else stream
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
@@ -31,7 +31,7 @@ def set_up(stream: TextIO | None = None, *, level: int = logging.INFO) -> None:
         mask_secrets,
     ]
     renderer: Processor = structlog.processors.JSONRenderer()
-    if stream.isatty():
+    if out.isatty():
         renderer = structlog.dev.ConsoleRenderer()
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -39,7 +39,7 @@ def set_up(stream: TextIO | None = None, *, level: int = logging.INFO) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(stream)
+    handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

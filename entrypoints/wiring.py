@@ -5,7 +5,7 @@ because that library would cost a third of their cold start (goal G19).
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from adapters.system.clock import SystemClock
 from adapters.system.id_source import RandomIds
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """The stores and queues of one kind, each made at its first use and kept.
+    """The stores and queues of one kind. Files and connections are opened at first use, and kept.
 
     Attributes:
         batch: how many messages a worker takes at a time.
@@ -70,7 +70,10 @@ class Engine(Protocol):
 class NoPublisher:
     """The topic of processes that never publish, such as the transition consumer: they need no right to."""
 
-    max_bytes: Final = 0
+    @property
+    def max_bytes(self) -> int:
+        """Nothing fits."""
+        return 0
 
     async def publish(self, messages: Sequence[Outgoing], /) -> list[InterlockError | None]:
         """Refuse.

@@ -17,7 +17,8 @@ class MessageQueue(Protocol):
         """Take up to `limit` messages, waiting up to `wait_seconds` for the first.
 
         Several messages of one group come in order. A message received more often than the queue allows goes
-        to the dead-letter queue instead.
+        to the dead-letter queue instead. SQS counts every hand-out; our own engines leave out those that ended by
+        timeout, so that a consumer that dies over and over does not bury what it never tried.
         """
         ...
 

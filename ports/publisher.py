@@ -25,6 +25,6 @@ class Publisher(Protocol):
         Returns:
             One answer a message: None once it is durable, else why not. A `Retryable` one may be published again;
             accepted ones are never sent twice by this call (FC-21). When one message of a group fails, the later
-            ones of that group in the call fail with it, so that order holds.
+            ones of that group in the call are held back with a `Retryable` answer, so that order holds.
         """
         ...

@@ -1,10 +1,17 @@
 """Fixtures that every folder of tests may use."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests import engines, redis_engines
+
+# The same examples in every run: a failure is somebody's change. INTERLOCK_TEST_EXPLORE=1 looks for new ones.
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("exploring", deadline=None)
+settings.load_profile("exploring" if os.environ.get("INTERLOCK_TEST_EXPLORE") else "steady")
 
 
 @pytest.fixture(scope="session")

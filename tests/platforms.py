@@ -69,6 +69,7 @@ class WatchedStore(MemoryEventStore):
 
     Attributes:
         calls: how often each method was called.
+        limits: how many rows each list was asked for.
         down: ids of events that it neither records nor appends to nor gives the stream of.
     """
 
@@ -76,6 +77,7 @@ class WatchedStore(MemoryEventStore):
         super().__init__()
         self.calls: Counter[str] = Counter()
         self.down: set[str] = set()
+        self.limits: list[int] = []
 
     async def _enter(self, name: str, *event_ids: str) -> None:
         self.calls[name] += 1
@@ -109,6 +111,7 @@ class WatchedStore(MemoryEventStore):
 
     async def list_heads(self, query: ListQuery, /) -> list[Head]:
         await self._enter("list_heads")
+        self.limits.append(query.limit)
         return await super().list_heads(query)
 
 

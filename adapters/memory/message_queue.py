@@ -12,6 +12,8 @@ from ports.clock import Clock
 from ports.id_source import IdSource
 
 DEDUPLICATION_WINDOW: Final = timedelta(minutes=5)
+MAX_HANDOUTS: Final = 100
+"""Hand-outs after which a message is taken for one that kills its consumers."""
 
 
 @dataclass(slots=True)
@@ -20,12 +22,16 @@ class _Message:
     group_id: str
     body: str
     receive_count: int = 0
+    handouts: int = 0
     receipt: str = ""
     hidden_until: datetime | None = None
 
 
 class MemoryQueue:
-    """One queue; `dead_letters` is another, where messages go that were received too often; without it none goes."""
+    """One queue; `dead_letters` is another, where messages go that failed too often; without it none goes.
+
+    A hand-out that ends by timeout says that the consumer died, and nothing of the message: it is not counted.
+    """
 
     def __init__(
         self,
@@ -85,6 +91,7 @@ class MemoryQueue:
             held = self._held(message)
             if held is not None:
                 held.hidden_until = None
+                held.receipt = ""
         self._arrival.set()
 
     def _add(self, message: _Message) -> None:
@@ -95,12 +102,16 @@ class MemoryQueue:
         now = self._clock.now()
         taken: list[Received] = []
         for group_id, group in list(self._groups.items()):
-            while group and self._is_spent(group[0], now):
-                self._bury(group.popleft())
-            for message in group:
-                if len(taken) >= limit or not self._is_visible(message, now) or self._is_spent(message, now):
+            for message in list(group):
+                if len(taken) >= limit or not self._is_visible(message, now):
                     break
-                message.receive_count += 1
+                if self._is_spent(message):
+                    group.remove(message)
+                    self._bury(message)
+                    continue
+                if not message.receipt:
+                    message.receive_count += 1
+                message.handouts += 1
                 message.receipt = self._ids.new_id()
                 message.hidden_until = now + self._visibility
                 taken.append(
@@ -115,10 +126,10 @@ class MemoryQueue:
     def _is_visible(self, message: _Message, now: datetime) -> bool:
         return message.hidden_until is None or message.hidden_until <= now
 
-    def _is_spent(self, message: _Message, now: datetime) -> bool:
-        if self._dead_letters is None:
-            return False
-        return message.receive_count >= self._max_receives and self._is_visible(message, now)
+    def _is_spent(self, message: _Message) -> bool:
+        """Say whether a visible message has been tried as often as it may."""
+        failed = message.receive_count >= self._max_receives and not message.receipt
+        return self._dead_letters is not None and (failed or message.handouts >= MAX_HANDOUTS)
 
     def _bury(self, message: _Message) -> None:
         if self._dead_letters is not None:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from adapters.memory.message_queue import MemoryQueue
-from domain.errors import InterlockError, TooLarge
-from domain.messages import Outgoing
+from domain.errors import InterlockError
+from domain.messages import Outgoing, refusals
 
 MAX_BYTES: Final = 1024 * 1024
 
@@ -24,15 +24,9 @@ class MemoryPublisher:
 
     async def publish(self, messages: Sequence[Outgoing], /) -> list[InterlockError | None]:
         """Publish messages; see the port."""
-        answers: list[InterlockError | None] = []
-        refused: dict[str, InterlockError] = {}
-        for message in messages:
-            size = len(message.body.encode())
-            if message.group_id not in refused and size > self.max_bytes:
-                refused[message.group_id] = TooLarge("", "is too large to publish", size, self.max_bytes)
-            answer = refused.get(message.group_id)
-            answers.append(answer)
-            if answer is None:
+        answers = refusals(messages, self.max_bytes)
+        for message, refusal in zip(messages, answers, strict=True):
+            if refusal is None:
                 for queue in self._queues:
                     queue.put(message)
         return answers

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from adapters.aws.clients import Aws, together
 from adapters.aws.errors import entry_error
 from domain.errors import InterlockError, Invalid, TooLarge, Unavailable
-from domain.messages import Outgoing
+from domain.messages import Outgoing, held_back
 
 if TYPE_CHECKING:
     from mypy_boto3_sns.type_defs import PublishBatchRequestEntryTypeDef
@@ -48,20 +48,19 @@ class SNSPublisher:
         for index, message in enumerate(messages):
             groups.setdefault(message.group_id, []).append(index)
         answers = [_refusal(message) for message in messages]
-        failed: dict[str, InterlockError] = {}
+        stopped: set[str] = set()
         for wave in zip_longest(*groups.values()):
             sendable: list[int] = []
             for index in wave:
                 if index is None:
                     continue
-                answers[index] = failed.get(messages[index].group_id) or answers[index]
-                if answers[index] is None:
+                if messages[index].group_id in stopped:
+                    answers[index] = held_back()
+                elif answers[index] is None:
                     sendable.append(index)
             for index, answer in await self._send(messages, sendable):
                 answers[index] = answer
-            for index in wave:
-                if index is not None and (error := answers[index]) is not None:
-                    failed.setdefault(messages[index].group_id, error)
+            stopped |= {messages[index].group_id for index in wave if index is not None and answers[index] is not None}
         return answers
 
     async def _send(

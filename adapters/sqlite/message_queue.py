@@ -16,6 +16,8 @@ from ports.clock import Clock
 from ports.id_source import IdSource
 
 DEDUPLICATION_WINDOW: Final = timedelta(minutes=5)
+MAX_HANDOUTS: Final = 100
+"""Hand-outs after which a message is taken for one that kills its consumers."""
 _FORGET_AT_ONCE: Final = 1000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -25,7 +27,8 @@ QUEUES: Final = (
     """
     CREATE TABLE messages (
         seq INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, group_id TEXT NOT NULL, body TEXT NOT NULL,
-        hidden_until INTEGER NOT NULL DEFAULT 0, receipt TEXT, receive_count INTEGER NOT NULL DEFAULT 0
+        hidden_until INTEGER NOT NULL DEFAULT 0, receipt TEXT, receive_count INTEGER NOT NULL DEFAULT 0,
+        handouts INTEGER NOT NULL DEFAULT 0
     ) STRICT;
     CREATE INDEX messages_by_group ON messages (queue, group_id, seq);
     CREATE TABLE groups (
@@ -54,10 +57,12 @@ _READY: Final = """
     SELECT group_id FROM groups INDEXED BY groups_by_turn WHERE queue = ? AND hidden_until = 0 ORDER BY first LIMIT ?"""
 _NEXT_END: Final = "SELECT min(hidden_until) FROM groups WHERE queue = ? AND hidden_until > 0"
 _PREFIX: Final = """
-    SELECT seq, body, hidden_until, receive_count FROM messages
+    SELECT seq, body, hidden_until, receipt, receive_count, handouts FROM messages
     WHERE queue = ? AND group_id = ? ORDER BY seq LIMIT ?"""
-_TAKE: Final = "UPDATE messages SET hidden_until = ?, receipt = ?, receive_count = ? WHERE seq = ?"
-_BURY: Final = "UPDATE messages SET queue = ?, hidden_until = 0, receipt = NULL, receive_count = 0 WHERE seq = ?"
+_TAKE: Final = """
+    UPDATE messages SET hidden_until = ?, receipt = ?, receive_count = ?, handouts = handouts + 1 WHERE seq = ?"""
+_BURY: Final = """
+    UPDATE messages SET queue = ?, hidden_until = 0, receipt = NULL, receive_count = 0, handouts = 0 WHERE seq = ?"""
 _DELETE: Final = "DELETE FROM messages WHERE seq = ? AND queue = ? AND receipt = ? AND hidden_until > ?"
 _RELEASE: Final = """
     UPDATE messages SET hidden_until = 0, receipt = NULL
@@ -78,7 +83,8 @@ class SqliteMessageQueue:
         clock: what visibility is measured by.
         ids: where receipts come from.
         visibility_seconds: how long a message that was handed out stays hidden.
-        max_receives: how often a message is handed out before it goes to `dead_letters`.
+        max_receives: how often a message may fail before it goes to `dead_letters`. A hand-out that ends by timeout
+            says that the consumer died, and nothing of the message: it does not count, up to `MAX_HANDOUTS` times.
         dead_letters: the name of another queue of the file; without one a message is handed out for ever.
     """
 
@@ -144,22 +150,24 @@ class SqliteMessageQueue:
         return taken, float("inf") if opens is None else opens
 
     def _take_group(self, connection: sqlite3.Connection, group_id: str, limit: int, now: int) -> list[Received]:
-        """Hand out the visible prefix of a group, after its spent messages have gone.
-
-        Whoever gets a message gets those before it too, so the spent ones come first.
-        """
+        """Hand out the visible prefix of a group, once its spent messages have gone."""
         taken: list[Received] = []
         spent: list[tuple[str | None, int]] = []
-        for seq, body, hidden_until, receive_count in connection.execute(_PREFIX, (self._name, group_id, limit)):
+        rows = connection.execute(_PREFIX, (self._name, group_id, limit))
+        for seq, body, hidden_until, receipt, receive_count, handouts in rows:
             if hidden_until > now:
                 break
-            if self._dead_letters is not None and receive_count >= self._max_receives:
+            timed_out = receipt is not None
+            failed = receive_count >= self._max_receives and not timed_out
+            if self._dead_letters is not None and (failed or handouts >= MAX_HANDOUTS):
                 spent.append((self._dead_letters, seq))
             else:
-                taken.append(Received(str(seq), group_id, body, self._ids.new_id(), receive_count + 1))
+                counted = receive_count if timed_out else receive_count + 1
+                taken.append(Received(str(seq), group_id, body, self._ids.new_id(), counted))
         if spent:
             connection.executemany(_BURY, spent)
             self._set_groups(connection, self._dead_letters or "", [group_id], now)
+            return self._take_group(connection, group_id, limit, now)
         until = now + self._visibility
         connection.executemany(_TAKE, [(until, m.receipt, m.receive_count, int(m.message_id)) for m in taken])
         self._set_groups(connection, self._name, [group_id], now)

@@ -5,8 +5,8 @@ from typing import Final
 
 from adapters.sqlite.database import Database
 from adapters.sqlite.message_queue import put
-from domain.errors import InterlockError, TooLarge
-from domain.messages import Outgoing
+from domain.errors import InterlockError
+from domain.messages import Outgoing, refusals
 from ports.clock import Clock
 
 _MAX_BYTES: Final = 1024 * 1024
@@ -28,16 +28,7 @@ class SqlitePublisher:
 
     async def publish(self, messages: Sequence[Outgoing], /) -> list[InterlockError | None]:
         """Publish messages, those that are taken in one transaction; see the port."""
-        refused: dict[str, InterlockError] = {}
-        taken: list[Outgoing] = []
-        answers: list[InterlockError | None] = []
-        for message in messages:
-            size = len(message.body.encode())
-            if size > self.max_bytes and message.group_id not in refused:
-                refused[message.group_id] = TooLarge("", "is too large to publish", size, self.max_bytes)
-            answer = refused.get(message.group_id)
-            answers.append(answer)
-            if answer is None:
-                taken.append(message)
+        answers = refusals(messages, self.max_bytes)
+        taken = [message for message, refusal in zip(messages, answers, strict=True) if refusal is None]
         await self._database.write(lambda connection: put(connection, self._queue, taken, self._clock.now()))
         return answers

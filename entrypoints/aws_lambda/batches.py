@@ -43,8 +43,14 @@ def _received(record: object, index: int, context: Context) -> Received:
         group_id=attributes.get("MessageGroupId"),
         body=body if isinstance(body, str) else "",
         receipt=record.get("receiptHandle") or "",
-        receive_count=int(attributes.get("ApproximateReceiveCount") or 1),
+        receive_count=_count(attributes.get("ApproximateReceiveCount", "1"), place),
     )
+
+
+def _count(text: object, place: str) -> int:
+    if not isinstance(text, str) or not text.isascii() or not text.isdigit():
+        raise Invalid(f"{place}.attributes.ApproximateReceiveCount", "must be a number in text")
+    return int(text)
 
 
 def deadline_of(context: Context, now: datetime) -> datetime:

@@ -19,6 +19,9 @@ from entrypoints.logs import set_up
 from entrypoints.settings import variable
 from entrypoints.wiring import make_app, open_access
 
+TEXT: Final = ["application/json", "application/problem+json", "text/"]
+"""What is answered as text. Anything else Mangum answers as base64, which a REST API hands on as it is."""
+
 RUNTIME: Final = Runtime(publishing=True)
 
 
@@ -43,7 +46,7 @@ def _adapter(runtime: Runtime) -> Mangum:
     if access is None:
         raise Misconfigured(variable(("auth", "tokens_file")), "is not set; the function lets nobody in without it")
     asyncio.set_event_loop(runtime.runner.get_loop())
-    return Mangum(as_sent(make_app(runtime.settings, runtime.platform, access)), lifespan="off")
+    return Mangum(as_sent(make_app(runtime.settings, runtime.platform, access)), lifespan="off", text_mime_types=TEXT)
 
 
 def as_sent(app: ASGIApp) -> ASGI:

@@ -1,13 +1,13 @@
 """The aws engine's table, topic and queues, for `tables create` and `doctor`."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from adapters.aws.clients import Aws
 from adapters.dynamodb.table import KEYS, create_table
 from adapters.sns.resources import create_topic_and_queue
-from domain.errors import Misconfigured
+from domain.errors import InterlockError, Misconfigured, Retryable
 from entrypoints.cli.checks import Check, attempt
 from entrypoints.engines.aws import AwsEngine
 from entrypoints.settings import Settings, variable
@@ -57,18 +57,41 @@ async def checks(settings: Settings) -> AsyncIterator[Check]:
     """Look at table, topic and queue."""
     engine = AwsEngine(settings)
     try:
-        yield await attempt("table", lambda: _table(engine.aws, settings), f"{CREATE}, or set {TABLE}")
-        yield await attempt("topic", lambda: _topic(engine.aws, settings), f"{CREATE}, then set {TOPIC}")
-        yield await attempt("queue", lambda: _queue(engine.aws, settings), f"{CREATE}, then set {QUEUE}")
+        yield await attempt("table", lambda: _table(engine.aws, settings), _fix(f"{CREATE}, or set {TABLE}"))
+        yield await attempt("topic", lambda: _topic(engine.aws, settings), _fix(f"{CREATE}, then set {TOPIC}"))
+        yield await attempt("queue", lambda: _queue(engine.aws, settings), _fix(f"{CREATE}, then set {QUEUE}"))
     finally:
         await engine.aclose()
+
+
+def _fix(of_ours: str) -> Callable[[InterlockError], str]:
+    """Say what to do about an error of a check.
+
+    | error | fix |
+    |---|---|
+    | the service does not answer | the address, then look again |
+    | the service refuses: rights, credentials, region | those |
+    | it has no such thing, or a check of ours found a fault | `of_ours` |
+    """
+
+    def fix(error: InterlockError) -> str:
+        if isinstance(error, Retryable):
+            return "check the network, AWS_REGION and AWS_ENDPOINT_URL, then look again"
+        refused = isinstance(error, Misconfigured) and error.setting in {"DynamoDB", "SNS", "SQS"}
+        if refused and CREATE not in str(error):
+            return "correct the region, credentials or rights that the AWS SDK finds"
+        return of_ours
+
+    return fix
 
 
 async def _table(aws: Aws, settings: Settings) -> str:
     name = settings.events.table
     table = (await aws.dynamodb.call(lambda dynamodb: dynamodb.describe_table(TableName=name)))["Table"]
     statuses = {"": table.get("TableStatus")}
-    statuses |= {index["IndexName"]: index.get("IndexStatus") for index in table.get("GlobalSecondaryIndexes", [])}
+    statuses |= {
+        index.get("IndexName", ""): index.get("IndexStatus") for index in table.get("GlobalSecondaryIndexes", [])
+    }
     for index in KEYS:
         if statuses.get(index) != "ACTIVE":
             what = f"index {index}" if index else "the table"

@@ -2,7 +2,6 @@
 
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from domain.errors import InterlockError, Misconfigured
@@ -19,12 +18,15 @@ class Check(NamedTuple):
     fix: str
 
 
-async def attempt(name: str, look: Callable[[], Awaitable[str]], fix: str) -> Check:
-    """Look at a thing: what `look` says, or why it failed."""
+async def attempt(
+    name: str, look: Callable[[], Awaitable[str | Check]], fix: Callable[[InterlockError], str] | str
+) -> Check:
+    """Look at a thing: what `look` says or finds, or why it failed, with the fix for that."""
     try:
-        return Check(name, "ok", await look(), "")
+        seen = await look()
+        return seen if isinstance(seen, Check) else Check(name, "ok", seen, "")
     except InterlockError as error:
-        return Check(name, "failed", str(error), fix)
+        return Check(name, "failed", str(error), fix if isinstance(fix, str) else fix(error))
 
 
 async def checks(loaded: Loaded) -> AsyncIterator[Check]:
@@ -38,11 +40,10 @@ async def checks(loaded: Loaded) -> AsyncIterator[Check]:
         case "memory":
             yield Check("engine", "ok", "memory: gone when the process ends", "")
         case "sqlite":
-            yield await attempt(
-                "engine",
-                lambda: _sqlite(settings),
-                f"check the folder and its permissions, or set {variable(('data_dir',))}",
-            )
+            from entrypoints.cli import sqlite
+
+            async for check in sqlite.checks(settings):
+                yield check
         case "aws":
             from entrypoints.cli import aws
 
@@ -55,28 +56,8 @@ async def _lifecycle(settings: Settings) -> str:
     return f"{definition.name}: {', '.join(definition.states)}"
 
 
-async def _sqlite(settings: Settings) -> str:
-    """Open the files and read from both; where there are none yet, see whether they could be made."""
-    from entrypoints.engines.sqlite import SqliteEngine
-
-    engine = SqliteEngine(settings)
-    if not all(file.exists() for file in engine.files):
-        folder = next(
-            folder for folder in (settings.data_dir, *settings.data_dir.absolute().parents) if folder.exists()
-        )
-        if not folder.is_dir():
-            raise Misconfigured(str(folder), "is not a folder")
-        return f"sqlite: no files in {settings.data_dir} yet; they are made at first use"
-    try:
-        await engine.store.head("-")
-        await engine.queue.delete([])
-    finally:
-        await engine.aclose()
-    return f"sqlite: {settings.data_dir}"
-
-
 def _tokens(settings: Settings) -> Check:
-    from domain.access import read_tokens
+    from adapters.file.token_file import list_tokens
 
     path = settings.auth.tokens_file
     create = "interlock token create --name NAME --scope view --expires 30d"
@@ -84,14 +65,11 @@ def _tokens(settings: Settings) -> Check:
         fix = f"set {variable(('auth', 'tokens_file'))}, then: {create}"
         return Check("tokens file", "warning", "none is set: the API starts on loopback only, with --insecure", fix)
     try:
-        mode = stat.S_IMODE(Path(path).stat().st_mode)
-        records = read_tokens(path.read_bytes())
-    except OSError as error:
-        return Check("tokens file", "failed", f"{path}: {error.strerror}", f"{create} --tokens-file {path}")
-    except InterlockError as error:
-        return Check(
-            "tokens file", "failed", f"{path}: {error}", "restore it from a copy, or remove it and make new tokens"
-        )
+        records = list_tokens(path)
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except (Misconfigured, OSError) as error:
+        fix = f"{create} --tokens-file {path}" if not path.exists() else "see the file; restore it, or make a new one"
+        return Check("tokens file", "failed", str(error), fix)
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         return Check("tokens file", "failed", f"{path} has mode {mode:04o}: others may read it", f"chmod 600 {path}")
     return Check("tokens file", "ok", f"{path}: {len(records)} tokens", "")

@@ -11,7 +11,7 @@ import typer
 
 from domain.errors import Misconfigured
 from entrypoints.cli.output import Json, emit, run, say, tell
-from entrypoints.cli.serve import only_loopback, until_told
+from entrypoints.cli.serve import addresses_of, only_loopback, until_told
 from entrypoints.cli.session import loaded
 from entrypoints.durations import read_duration
 from entrypoints.settings import DedupSettings, Settings, variable
@@ -75,7 +75,7 @@ def serve(
         fix = (
             f"set {variable(('auth', 'tokens_file'))} or {variable(('grpc', 'tls_client_ca_file'))}, or pass --insecure"
         )
-        only_loopback(settings.grpc.host, ("grpc", "host"), fix)
+        only_loopback(addresses_of(settings.grpc.host, ("grpc", "host")), ("grpc", "host"), fix)
     if processes > 1:
         _check_shared(settings.dedup, remember=remember)
         _serve_processes(settings, processes, ["--insecure"] * insecure)

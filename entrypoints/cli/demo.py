@@ -1,6 +1,5 @@
 """`interlock demo`: real flights through the whole platform, with a summary that must add up."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +7,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from entrypoints.cli.output import say
 
 if TYPE_CHECKING:
     from entrypoints.demo.run import Summary
@@ -43,7 +44,7 @@ def demo(
             tell=lambda phase, done, total: progress.update(bars[phase], completed=done, total=total),
         )
     if as_json:
-        sys.stdout.write(summary.model_dump_json(indent=2) + "\n")
+        say(summary.model_dump_json(indent=2))
     else:
         _print(summary, Console())
     if not all(summary.checks.values()):

@@ -1,16 +1,12 @@
 """`interlock events`: the operator's questions and moves, on the configured engine (R-103, R-104, R-109)."""
 
 import getpass
-from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
-from domain.lifecycle import Transition
-from domain.times import format_time
 from entrypoints.cli.output import Json, emit, run, table, tell
-from entrypoints.cli.session import loaded, open_platform
+from entrypoints.cli.session import open_platform, shared_settings
 
 app = typer.Typer(no_args_is_help=True, help="Look at events and move them, on the configured engine.")
 
@@ -36,6 +32,7 @@ def list_(
     from application.queries import list_events
     from domain.event import ListQuery, read_cursor
     from domain.times import parse_time
+    from entrypoints import shapes
 
     if order not in {"asc", "desc"}:
         raise typer.BadParameter("must be asc or desc", param_hint="--order")
@@ -49,12 +46,12 @@ def list_(
     )
     if cursor is not None:
         query = read_cursor(query, cursor)
-    settings = loaded().settings
+    settings = shared_settings()
 
     async def work() -> dict[str, Any]:
         async with open_platform(settings) as platform:
             page = await list_events(platform, query)
-        return {"items": [_flat(head._asdict()) for head in page.items], "next_cursor": page.next_cursor}
+        return shapes.page(page)
 
     answer = run(work(), "Reading the list")
     if as_json:
@@ -73,13 +70,14 @@ def show(event_id: EventId, as_json: Json = False) -> None:
     Example: interlock events show 2013-01-01-UA-1545-EWR-0515
     """
     from application import queries
+    from entrypoints import shapes
 
-    settings = loaded().settings
+    settings = shared_settings()
 
     async def work() -> dict[str, Any]:
         async with open_platform(settings) as platform:
             view = await queries.show(platform, event_id)
-        return _flat(view._asdict())
+        return shapes.event(view)
 
     answer = run(work(), "Reading the event")
     if as_json:
@@ -95,23 +93,21 @@ def history(event_id: EventId, as_json: Json = False) -> None:
     Example: interlock events history 2013-01-01-UA-1545-EWR-0515
     """
     from application import queries
+    from entrypoints import shapes
 
-    settings = loaded().settings
+    settings = shared_settings()
 
     async def work() -> dict[str, Any]:
         async with open_platform(settings) as platform:
             stream = await queries.history(platform, event_id)
-        return {
-            "transitions": [_transition(fact) for fact in stream.history],
-            "missed": [_flat(missed._asdict()) for missed in stream.missed],
-        }
+        return shapes.history(stream)
 
     answer = run(work(), "Reading the history")
     if as_json:
         emit(answer)
         return
     columns = ("sequence", "from", "to", "at", "actor", "reason", "command_id")
-    table(columns, [[item[column] for column in columns] for item in answer["transitions"]])
+    table(columns, [[item[column] for column in columns] for item in answer["items"]])
     for missed in answer["missed"]:
         tell(f"missed: to {missed['to']} at {missed['at']} (command {missed['command_id']}): {missed['reason']}")
 
@@ -133,22 +129,25 @@ def move(
     from adapters.system.id_source import RandomIds
     from application.move import move as move_event
     from domain.lifecycle import Duplicate, Move
+    from entrypoints import shapes
 
     command = Move(
         event_id=event_id,
         entity="",
         to=to,
-        actor=_within("--actor", actor or getpass.getuser(), 256),
-        command_id=_within("--command-id", command_id or RandomIds().new_id(), 256),
+        actor=_within("--actor", actor or _login_name(), 256),
+        command_id=shapes.command_id_of(_within("--command-id", command_id, 255))
+        if command_id
+        else RandomIds().new_id(),
         reason=None if reason is None else _within("--reason", reason, 2000),
         expected_state=expected_state,
     )
-    settings = loaded().settings
+    settings = shared_settings()
 
     async def work() -> tuple[dict[str, Any], bool]:
         async with open_platform(settings) as platform:
             decision = await move_event(platform, command)
-        return _transition(decision.transition), isinstance(decision, Duplicate)
+        return shapes.transition(decision.transition), isinstance(decision, Duplicate)
 
     transition, repeated = run(work(), "Moving the event")
     if as_json:
@@ -159,20 +158,15 @@ def move(
     table(("field", "value"), transition.items())
 
 
-def _transition(fact: Transition) -> dict[str, Any]:
-    """Give a transition in the form of CONTRACTS § 4."""
-    flat = _flat(fact._asdict())
-    names = {"from_state": "from", "to_state": "to"}
-    return {names.get(name, name): value for name, value in flat.items()}
-
-
-def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Write times in the one form."""
-    return {name: format_time(value) if isinstance(value, datetime) else value for name, value in fields.items()}
+def _login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number that has no name
+        raise typer.BadParameter("you have no login name here; say who moves it", param_hint="--actor") from None
 
 
 def _words(value: object) -> object:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else value
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 def _within(option: str, text: str, limit: int) -> str:

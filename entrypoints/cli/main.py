@@ -1,16 +1,29 @@
 """The command `interlock`: puts the commands together, and turns errors into one line and an exit code."""
 
 import sys
-from typing import Final
+from collections.abc import Sequence
+from typing import Annotated, Final
 
 import typer
 
-from domain.errors import InterlockError, Invalid
+from domain.errors import InterlockError, Invalid, Misconfigured
 from entrypoints.cli import dedup, events, serve, tables, tokens
 from entrypoints.cli.config import config
 from entrypoints.cli.demo import demo
 from entrypoints.cli.doctor import doctor
-from entrypoints.cli.output import tell
+from entrypoints.cli.output import say, tell, write_nothing_more
+from entrypoints.settings import PREFIX, variable
+
+EXTRA_OF: Final = {
+    "boto3": "aws",
+    "botocore": "aws",
+    "dependency_injector": "http",
+    "fastapi": "http",
+    "prometheus_client": "http",
+    "starlette": "http",
+    "uvicorn": "http",
+}
+"""Which extra brings a library that a command may find missing."""
 
 app: Final = typer.Typer(
     no_args_is_help=True,
@@ -20,6 +33,25 @@ app: Final = typer.Typer(
     help="Interlock: every event once, in order, with its whole history.",
     epilog="Exit codes: 0 ok, 1 failed, 2 wrong usage. Settings: INTERLOCK_… variables, see `interlock config`.",
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        say(version("interlock-platform"))
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+
+
 app.command()(serve.dev)
 app.command()(demo)
 app.add_typer(serve.api, name="api")
@@ -33,12 +65,51 @@ app.command()(doctor)
 
 
 def main() -> None:
-    """Run the command; an expected error is one line on stderr, never a traceback: code 2 where the input was wrong."""
+    """Run the command; an expected error is one line on stderr, never a traceback."""
     try:
+        _refuse_undecodable(sys.argv[1:])
         app(prog_name="interlock")
     except InterlockError as error:
         tell(f"error: {error}")
-        sys.exit(2 if isinstance(error, Invalid) else 1)
+        sys.exit(_code(error))
+    except OSError as error:
+        write_nothing_more()
+        tell(f"error: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        extra = EXTRA_OF.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        tell(f"error: {error.name} is not installed; it comes with: pip install 'interlock-platform[{extra}]'")
+        sys.exit(1)
+
+
+def _refuse_undecodable(arguments: Sequence[str]) -> None:
+    """Refuse bytes that are no text: no id, state or name has any, and the stores would not take them.
+
+    Raises:
+        Invalid: an argument has some.
+    """
+    for number, argument in enumerate(arguments, 1):
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise Invalid(f"argument {number}", "is not UTF-8 text") from None
+
+
+def _code(error: InterlockError) -> int:
+    """Give the exit code: 2 where what was typed or set cannot work, 1 where the work failed.
+
+    | error | code |
+    |---|---|
+    | `Invalid` | 2 |
+    | `Misconfigured` that names one of our variables | 2 |
+    | the same of the port: its number is good by now, but somebody else has it | 1 |
+    | `Misconfigured` that names a file, a table or a service, and everything else | 1 |
+    """
+    if isinstance(error, Misconfigured):
+        return 2 if error.setting.startswith(PREFIX) and error.setting != variable(("http", "port")) else 1
+    return 2 if isinstance(error, Invalid) else 1
 
 
 if __name__ == "__main__":

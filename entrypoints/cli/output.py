@@ -2,11 +2,14 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
+
+from domain.errors import Unavailable
 
 T = TypeVar("T")
 
@@ -17,12 +20,29 @@ Json = Annotated[bool, typer.Option("--json", help="Print data as JSON.")]
 
 def emit(value: object) -> None:
     """Print data as JSON."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    say(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def say(text: str) -> None:
-    """Print a line of data."""
-    sys.stdout.write(text + "\n")
+    """Print a line of data.
+
+    Raises:
+        Unavailable: whatever takes the data took it not: the disk is full, or the reader has gone.
+    """
+    if sys.stdout is None:
+        raise Unavailable("standard output", "it is closed")
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except OSError as error:
+        write_nothing_more()
+        raise Unavailable("standard output", error.strerror or type(error).__name__) from None
+
+
+def write_nothing_more() -> None:
+    """Let go of data that nobody takes: Python would try again when it ends, and complain."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def tell(text: str) -> None:
@@ -32,9 +52,8 @@ def tell(text: str) -> None:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print rows: a table on a terminal, and lines of tab-separated values where something else reads them."""
-    if not sys.stdout.isatty():
-        for row in [columns, *rows]:
-            say("\t".join(_text(cell) for cell in row))
+    if sys.stdout is None or not sys.stdout.isatty():
+        say("\n".join("\t".join(_text(cell) for cell in row) for row in [columns, *rows]))
         return
     from rich.console import Console
     from rich.table import Table

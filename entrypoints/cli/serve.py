@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from domain.errors import Misconfigured
+from domain.errors import Misconfigured, Unavailable
 from entrypoints.cli.output import tell
-from entrypoints.cli.session import loaded
+from entrypoints.cli.session import loaded, shared_settings
+from entrypoints.failures import one_error
 from entrypoints.settings import YIELDING, Settings, variable
 
 if TYPE_CHECKING:
+    import uvicorn
     from fastapi import FastAPI
 
     from entrypoints.container import Container
@@ -53,13 +55,15 @@ def serve(
 
     Needs a tokens file, or --insecure on a loopback address.
     """
-    settings = loaded().settings
+    settings = shared_settings()
     address = (host or settings.http.host, settings.http.port if port is None else port)
+    addresses = addresses_of(address[0], ("http", "host"))
     if settings.auth.tokens_file is None:
-        fix = f"set {variable(('auth', 'tokens_file'))} (make one with `interlock token create`)"
+        name = variable(("auth", "tokens_file"))
+        fix = "make one with `interlock token create`"
         if not insecure:
-            raise Misconfigured("no tokens file", f"{fix}, or pass --insecure on a loopback address")
-        only_loopback(address[0], ("http", "host"), fix)
+            raise Misconfigured(name, f"is not set; {fix}, or pass --insecure on a loopback address")
+        only_loopback(addresses, ("http", "host"), f"set {name} ({fix})")
     elif insecure:
         raise typer.BadParameter("a tokens file is configured; unset it to let everybody in", param_hint="--insecure")
     asyncio.run(_serve(settings, address, with_worker=False))
@@ -76,7 +80,7 @@ def transitions(
 
     Example: INTERLOCK_ENGINE=aws interlock worker transitions --receivers 8
     """
-    settings = loaded().settings
+    settings = shared_settings()
     if settings.engine == "sqlite":
         os.nice(YIELDING)
     asyncio.run(_work(settings, batch, receivers))
@@ -91,8 +95,9 @@ def dev(host: Host = None, port: Port = None) -> None:
     """
     settings = loaded().settings
     address = (host or settings.http.host, settings.http.port if port is None else port)
+    addresses = addresses_of(address[0], ("http", "host"))
     if settings.auth.tokens_file is None:
-        only_loopback(address[0], ("http", "host"), f"set {variable(('auth', 'tokens_file'))} to serve others")
+        only_loopback(addresses, ("http", "host"), f"set {variable(('auth', 'tokens_file'))} to serve others")
     asyncio.run(_serve(settings, address, with_worker=True))
 
 
@@ -101,15 +106,34 @@ async def _serve(settings: Settings, address: tuple[str, int], *, with_worker: b
 
     with _listening(*address) as listener:
         async with _running(settings) as (container, stop):
+            await _check_tokens(settings, container)
+            # All of it before the line that says so: this opens files, and finds what is not set.
+            server = _http_server(container.app())
+            work = (container.platform(), container.queue(), container.consumption()) if with_worker else None
             host, port = listener.getsockname()[:2]
             where = f"[{host}]" if ":" in host else host
             open_to = "tokens" if settings.auth.tokens_file else "everybody on this machine"
             tell(f"Interlock listens on http://{where}:{port} (engine {settings.engine}, open to {open_to})")
-            app, platform = container.app(), container.platform()
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(_serve_http(app, listener, stop))
-                if with_worker:
-                    tasks.create_task(consume(platform, container.queue(), container.consumption(), stop))
+            with one_error():
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(_serve_http(server, listener, stop))
+                    if work:
+                        tasks.create_task(consume(*work, stop))
+
+
+async def _check_tokens(settings: Settings, container: "Container") -> None:
+    """Refuse to start where nobody could get in.
+
+    Raises:
+        Misconfigured: the tokens file is missing or broken.
+    """
+    access = container.access()
+    if access is not None:
+        try:
+            await access.check()
+        except Unavailable as error:
+            fix = f"{settings.auth.tokens_file}: {error.reason}; make it with `interlock token create`"
+            raise Misconfigured(variable(("auth", "tokens_file")), fix) from None
 
 
 async def _work(settings: Settings, batch: int | None, receivers: int | None) -> None:
@@ -118,8 +142,9 @@ async def _work(settings: Settings, batch: int | None, receivers: int | None) ->
     async with _running(settings) as (container, stop):
         how = container.consumption()
         how = how._replace(batch=batch or how.batch, receivers=receivers or how.receivers)
+        platform, queue = container.consumer_platform(), container.queue()
         tell(f"Interlock works through the lifecycle queue (engine {settings.engine})")
-        await consume(container.consumer_platform(), container.queue(), how, stop)
+        await consume(platform, queue, how, stop)
     tell("stopped; nothing is in hand")
 
 
@@ -158,9 +183,10 @@ def until_told() -> Iterator[asyncio.Event]:
             loop.remove_signal_handler(number)
 
 
-async def _serve_http(app: "FastAPI", listener: socket.socket, stop: asyncio.Event) -> None:
-    """Serve until told to stop; requests in hand are answered first."""
+def _http_server(app: "FastAPI") -> "uvicorn.Server":
     import uvicorn
+
+    from entrypoints.http.patience import BACKLOG, PatientProtocol, most_connections
 
     class Server(uvicorn.Server):
         @contextlib.contextmanager
@@ -168,7 +194,21 @@ async def _serve_http(app: "FastAPI", listener: socket.socket, stop: asyncio.Eve
             """Leave signals to us: they stop the worker too."""
             yield
 
-    server = Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10))
+    config = uvicorn.Config(
+        app,
+        http=PatientProtocol,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=10,
+        limit_concurrency=most_connections(),
+        backlog=BACKLOG,
+    )
+    return Server(config)
+
+
+async def _serve_http(server: "uvicorn.Server", listener: socket.socket, stop: asyncio.Event) -> None:
+    """Serve until told to stop; requests in hand are answered first."""
 
     async def end() -> None:
         await stop.wait()
@@ -190,25 +230,37 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listener = socket.create_server(address[:2], family=family, backlog=2048)
+        listener = socket.create_server(address[:2], family=family, backlog=128)
         # Accepted connections inherit it. Without, an answer's last packet waits 40 ms for the client's delayed ACK.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
-        reason = f"{host}:{port} cannot be listened on ({error.strerror or error}); pass another --host or --port"
-        raise Misconfigured(variable(("http", "port")), reason) from error
+        reason = str(error.strerror or error).partition(" (")[0]
+        fix = f"{host}:{port} cannot be listened on ({reason}); pass another --host or --port"
+        raise Misconfigured(variable(("http", "port")), fix) from error
     with listener:
         yield listener
 
 
-def only_loopback(host: str, setting: tuple[str, ...], fix: str) -> None:
+def addresses_of(host: str, setting: tuple[str, ...]) -> set[str]:
+    """Give the addresses that a name stands for.
+
+    Raises:
+        Misconfigured: it stands for none.
+    """
+    try:
+        return {str(entry[4][0]) for entry in socket.getaddrinfo(host, None)}
+    except UnicodeError:  # how Python says that a label of a name is empty or too long
+        raise Misconfigured(variable(setting), f"{host} is no name of a host") from None
+    except OSError as error:
+        raise Misconfigured(variable(setting), f"{host} is no address ({error.strerror or error})") from error
+
+
+def only_loopback(addresses: set[str], setting: tuple[str, ...], fix: str) -> None:
     """Refuse to let everybody in where others than this machine could call.
 
     Raises:
-        Misconfigured: an address of `host` is not a loopback one.
+        Misconfigured: an address is not a loopback one.
     """
-    try:
-        addresses = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
-    except OSError as error:
-        raise Misconfigured(variable(setting), f"{host} is no address ({error.strerror or error})") from error
-    if not all(ipaddress.ip_address(str(address).partition("%")[0]).is_loopback for address in addresses):
-        raise Misconfigured(variable(setting), f"{host} is not loopback, and anybody could call: {fix}")
+    for address in sorted(addresses):
+        if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
+            raise Misconfigured(variable(setting), f"{address} is not loopback, and anybody could call: {fix}")

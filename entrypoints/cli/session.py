@@ -8,7 +8,7 @@ import typer
 from application.platform import Platform
 from domain.errors import Misconfigured
 from entrypoints.cli.output import tell
-from entrypoints.settings import Settings
+from entrypoints.settings import Settings, variable
 from entrypoints.sources import Loaded, load
 
 
@@ -19,6 +19,20 @@ def loaded() -> Loaded:
     except Misconfigured as error:
         tell(f"error: {error}")
         raise typer.Exit(2) from None
+
+
+def shared_settings() -> Settings:
+    """Read the settings, for what works beside other processes.
+
+    Raises:
+        Misconfigured: the engine is one that other processes cannot reach.
+    """
+    settings = loaded().settings
+    if settings.engine == "memory":
+        raise Misconfigured(
+            variable(("engine",)), "is memory, which lives in one process alone: use `interlock dev`, or sqlite"
+        )
+    return settings
 
 
 @asynccontextmanager

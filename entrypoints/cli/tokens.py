@@ -33,9 +33,9 @@ def create(
     Example: interlock token create --name ada --scope view --scope operate --expires 30d
     """
     from adapters.file.token_file import add_token
-    from domain.access import RANDOM_BYTES, SCOPES, issue_token
+    from domain.access import RANDOM_BYTES, SCOPES, Scope, issue_token
 
-    chosen = [known for known in SCOPES if known in scope]
+    chosen: list[Scope] = [known for known in SCOPES if scope.count(known)]
     if strange := [given for given in scope if given not in SCOPES]:
         raise typer.BadParameter(f"{strange[0]!r} is not one of {', '.join(SCOPES)}", param_hint="--scope")
     path = _path(tokens_file)
@@ -57,13 +57,9 @@ def list_(tokens_file: TokensFile = None, as_json: Json = False) -> None:
 
     Example: interlock token list --tokens-file tokens.json
     """
-    from domain.access import SCOPES, read_tokens
+    from adapters.file.token_file import list_tokens
+    from domain.access import SCOPES
 
-    path = _path(tokens_file)
-    try:
-        records = read_tokens(path.read_bytes()).values()
-    except OSError as error:
-        raise Misconfigured(str(path), f"{error.strerror}; make it with `interlock token create`") from error
     rows = [
         {
             "id": record.id,
@@ -71,7 +67,7 @@ def list_(tokens_file: TokensFile = None, as_json: Json = False) -> None:
             "scopes": [scope for scope in SCOPES if scope in record.scopes],
             "expires_at": record.expires_at,
         }
-        for record in records
+        for record in list_tokens(_path(tokens_file)).values()
     ]
     if as_json:
         emit(rows)
@@ -80,6 +76,21 @@ def list_(tokens_file: TokensFile = None, as_json: Json = False) -> None:
             ("id", "name", "scopes", "expires_at"),
             [[*list(row.values())[:2], ", ".join(row["scopes"]), row["expires_at"]] for row in rows],
         )
+
+
+@app.command()
+def revoke(
+    token_id: Annotated[str, typer.Argument(help="Its id, as `interlock token list` shows it.", show_default=False)],
+    tokens_file: TokensFile = None,
+) -> None:
+    """Revoke a token at once, without a restart.
+
+    Example: interlock token revoke 0123456789abcdef
+    """
+    from adapters.file.token_file import remove_token
+
+    remove_token(_path(tokens_file), token_id)
+    tell(f"token {token_id} is revoked")
 
 
 def _path(given: Path | None) -> Path:

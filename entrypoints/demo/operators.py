@@ -111,7 +111,7 @@ def work(port: int, event_ids: Sequence[str], tell: Callable[[int], None], *, th
                 seen.append("repeated" if again == (200, answer.body) else "unexpected")
         return seen
 
-    counts = dict.fromkeys(("moved", "repeated", "refused", "unexpected"), 0)
+    counts: dict[str, int] = {"moved": 0, "repeated": 0, "refused": 0, "unexpected": 0}
     with ThreadPoolExecutor(threads) as pool:
         for done, seen in enumerate(pool.map(one, range(len(event_ids)), event_ids), start=1):
             for outcome in seen:

@@ -158,7 +158,7 @@ def _feed(
 def _expected(*, whole_year: bool) -> dict[str, int]:
     """Count what the feed will send, from the flights alone."""
     seen: set[str] = set()
-    counts = dict.fromkeys(("sent", "new", "duplicate", "rejected"), 0)
+    counts: dict[str, int] = {"sent": 0, "new": 0, "duplicate": 0, "rejected": 0}
     for body in messages(whole_year=whole_year):
         counts["sent"] += 1
         event_id = json.loads(body)["id"]
@@ -206,7 +206,7 @@ async def _read_every_history(folder: Path, tell: Tell, *, whole_year: bool) -> 
 
 def _worker(folder: Path) -> dict[str, int]:
     """Add up what the worker said of its batches, in its log."""
-    totals = Counter(dict.fromkeys(("received", "done", "duplicate", "rejected", "returned"), 0))
+    totals: Counter[str] = Counter(received=0, done=0, duplicate=0, rejected=0, returned=0)
     for line in (folder / "worker.log").read_text().splitlines():
         if line.endswith("}") and (said := json.loads(line))["event"] == "batch":
             totals.update({name: said[name] for name in totals})

@@ -2,8 +2,7 @@
 
 import asyncio
 import os
-from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from adapters.aws.clients import Aws
 from adapters.dynamodb.event_store import DynamoDBEventStore
@@ -18,26 +17,22 @@ if TYPE_CHECKING:
 class AwsEngine:
     """Ports over boto3. Nothing is called, and no client made, before the first use of a port."""
 
-    batch: Final = 10
-    receivers: Final = 4
-    wait_seconds: Final = 5.0
-
     def __init__(self, settings: Settings) -> None:
         """Address, region and credentials come from the AWS SDK's own variables."""
+        self.batch = 10
+        self.receivers = 4
+        self.wait_seconds = 5.0
+        # boto3 itself reads `AWS_DEFAULT_REGION` only; `AWS_REGION` is what the other SDKs read.
+        self.aws = Aws(region=os.environ.get("AWS_REGION") or None)
         self._settings = settings
 
-    @cached_property
-    def aws(self) -> Aws:
-        """The clients. boto3 itself reads `AWS_DEFAULT_REGION` only; `AWS_REGION` is what the other SDKs read."""
-        return Aws(region=os.environ.get("AWS_REGION") or None)
-
-    @cached_property
+    @property
     def store(self) -> DynamoDBEventStore:
         """The event store."""
         events = self._settings.events
         return DynamoDBEventStore(self.aws, events.table, shards=events.state_shards)
 
-    @cached_property
+    @property
     def queue(self) -> "SQSMessageQueue":
         """The lifecycle queue.
 
@@ -48,7 +43,7 @@ class AwsEngine:
 
         return SQSMessageQueue(self.aws, _required(self._settings.lifecycle.queue_url, "queue_url"))
 
-    @cached_property
+    @property
     def publisher(self) -> "SNSPublisher":
         """The lifecycle topic.
 

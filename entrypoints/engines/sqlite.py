@@ -1,6 +1,5 @@
 """One machine, durable: SQLite files in the data folder, one for events and one for queues."""
 
-from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -19,12 +18,11 @@ DEAD_LETTERS: Final = "lifecycle-dead"
 class SqliteEngine:
     """Ports over files, which several processes may have open. A file is opened at first use."""
 
-    batch: Final = 500
-    receivers: Final = 1
-    wait_seconds: Final = 1.0
-
     def __init__(self, settings: Settings) -> None:
         """Keep files in `settings.data_dir`."""
+        self.batch = 500
+        self.receivers = 1
+        self.wait_seconds = 1.0
         self._settings = settings
         self._opened: dict[Path, Database] = {}
 
@@ -33,12 +31,12 @@ class SqliteEngine:
         """Where events are kept, and queues."""
         return self._settings.data_dir / "events.db", self._settings.data_dir / "queues.db"
 
-    @cached_property
+    @property
     def store(self) -> SqliteEventStore:
         """The event store."""
         return SqliteEventStore(self._open(self.files[0], EVENTS))
 
-    @cached_property
+    @property
     def queue(self) -> SqliteMessageQueue:
         """The lifecycle queue."""
         return SqliteMessageQueue(
@@ -51,7 +49,7 @@ class SqliteEngine:
             dead_letters=DEAD_LETTERS,
         )
 
-    @cached_property
+    @property
     def publisher(self) -> SqlitePublisher:
         """The lifecycle topic."""
         return SqlitePublisher(self._open(self.files[1], QUEUES), QUEUE, SystemClock())

@@ -1,5 +1,6 @@
 """What every request passes first and every answer last: paths, safety headers, figures, and a net under it all."""
 
+import asyncio
 import re
 from time import perf_counter
 from typing import Final
@@ -7,7 +8,7 @@ from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from entrypoints.http.problems import unexpected
+from entrypoints.http.problems import stopping, unexpected
 from ports.metrics import Metrics
 
 _SAFETY: Final = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
@@ -41,6 +42,10 @@ class Edge:
 
         try:
             await self._app(scope, receive, send_safely)
+        except asyncio.CancelledError:
+            # Only the end of the server cancels a request; raised on, it would be logged as a fault.
+            if not status:
+                await stopping()(scope, receive, send_safely)
         except Exception as error:
             if status:
                 raise

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
@@ -18,12 +18,13 @@ from application.platform import Platform
 from domain.access import LOCAL, Caller, Scope, require
 from domain.envelope import Envelope, envelope_from, read_batch, read_envelope
 from domain.errors import InterlockError, Invalid, Retryable
-from domain.event import DEFAULT_LIMIT, Head, ListQuery, Missed, read_cursor
+from domain.event import DEFAULT_LIMIT, ListQuery, read_cursor
 from domain.json_reader import read_json
-from domain.lifecycle import Accepted, Move, StateName, Transition
+from domain.lifecycle import Accepted, Move, StateName
 from domain.messages import Reason
-from domain.times import format_time, parse_time
+from domain.times import parse_time
 from domain.validation import invalid_from
+from entrypoints import shapes
 from entrypoints.http.problems import public_reason
 from entrypoints.http.reading import (
     bearer_token,
@@ -43,7 +44,6 @@ LIST_PARAMETERS: Final = ("state", "entity", "from", "to", "order", "limit", "cu
 
 _ARRAY: Final = re.compile(rb"[ \t\r\n]*\[")
 _LIMIT: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
-_OWN_COMMAND_ID: Final = re.compile(r"[0-9a-f]{64}|:.*", re.ASCII)
 
 
 class MoveRequest(BaseModel):
@@ -91,26 +91,21 @@ class EventCalls:
         """Give a page of events by state, entity, or both (R-109)."""
         await self._caller(request, "view")
         page = await queries.list_events(self.platform, list_query(query_parameters(request, LIST_PARAMETERS)))
-        return JSONResponse({"items": [item(head) for head in page.items], "next_cursor": page.next_cursor})
+        return JSONResponse(shapes.page(page))
 
     async def get_event(self, request: Request) -> JSONResponse:
         """Give one event as it stands now."""
         await self._caller(request, "view")
         query_parameters(request, ())
         view = await queries.show(self.platform, path_event_id(request))
-        return JSONResponse({**item(view), "legal_moves": view.legal_moves})
+        return JSONResponse(shapes.event(view))
 
     async def get_history(self, request: Request) -> JSONResponse:
         """Give every transition of an event, oldest first (R-103)."""
         await self._caller(request, "view")
         query_parameters(request, ())
         stream = await queries.history(self.platform, path_event_id(request))
-        return JSONResponse(
-            {
-                "items": [transition(fact) for fact in stream.history],
-                "missed": [missed_move(missed) for missed in stream.missed],
-            }
-        )
+        return JSONResponse(shapes.history(stream))
 
     async def post_transition(self, request: Request) -> JSONResponse:
         """Move an event, once for each `Idempotency-Key` (R-101, R-110)."""
@@ -118,7 +113,7 @@ class EventCalls:
         query_parameters(request, ())
         media_type(request, (JSON,))
         key = idempotency_key(request)
-        asked = read_move(await read_body(request, self.max_body_bytes), self.platform.definition.states)
+        asked = read_move(await read_body(request, self.max_body_bytes))
         decision = await move(
             self.platform,
             Move(
@@ -126,12 +121,12 @@ class EventCalls:
                 entity="",
                 to=asked.to,
                 actor=caller.name,
-                command_id=self.platform.ids.new_id() if key is None else command_id_of(key),
+                command_id=self.platform.ids.new_id() if key is None else shapes.command_id_of(key),
                 reason=asked.reason,
                 expected_state=asked.expected_state,
             ),
         )
-        return JSONResponse(transition(decision.transition), 201 if isinstance(decision, Accepted) else 200)
+        return JSONResponse(shapes.transition(decision.transition), 201 if isinstance(decision, Accepted) else 200)
 
     async def _caller(self, request: Request, scope: Scope) -> Caller:
         if self.access is None:
@@ -152,21 +147,16 @@ def _read_events(raw: bytes, now: datetime) -> list[Envelope | Invalid]:
     return events
 
 
-def read_move(raw: bytes, states: Sequence[str]) -> MoveRequest:
+def read_move(raw: bytes) -> MoveRequest:
     """Read the body of a move.
 
     Raises:
         Invalid: with the place and the rule that is broken.
     """
     try:
-        asked = MoveRequest.model_validate(read_json(raw))
+        return MoveRequest.model_validate(read_json(raw))
     except ValidationError as error:
         raise invalid_from(error) from None
-    for field in ("to", "expected_state"):
-        state = getattr(asked, field)
-        if state is not None and state not in states:
-            raise Invalid(field, f"is not a state of this lifecycle: {', '.join(states)}")
-    return asked
 
 
 def list_query(given: dict[str, str]) -> ListQuery:
@@ -192,20 +182,6 @@ def list_query(given: dict[str, str]) -> ListQuery:
     return read_cursor(query, given["cursor"]) if "cursor" in given else query
 
 
-def command_id_of(key: str) -> str:
-    """Give the command id of an `Idempotency-Key`: the key, marked where it looks like one that ingestion makes.
-
-    Ingestion's command ids are 64 hex digits (`domain.event.ingest_command_id`). A key of that form, and one that
-    looks marked already, gets a colon in front, so that no caller meets ingestion's command by chance or on purpose.
-    """
-    return f":{key}" if _OWN_COMMAND_ID.fullmatch(key) else key
-
-
-def key_of(command_id: str) -> str:
-    """Give the key back that a command id was made of."""
-    return command_id.removeprefix(":")
-
-
 def accepted(answers: Sequence[Ingested | InterlockError]) -> JSONResponse:
     """Say which events of a request are taken in, and why the others are not."""
     return JSONResponse(
@@ -219,42 +195,3 @@ def accepted(answers: Sequence[Ingested | InterlockError]) -> JSONResponse:
         },
         202,
     )
-
-
-def item(event: Head | queries.EventView) -> dict[str, Any]:
-    """Write an item of an event list."""
-    return {
-        "event_id": event.event_id,
-        "entity": event.entity,
-        "type": event.type,
-        "source": event.source,
-        "state": event.state,
-        "since": None if event.since is None else format_time(event.since),
-        "occurred_at": format_time(event.occurred_at),
-        "sequence": event.sequence,
-    }
-
-
-def transition(fact: Transition) -> dict[str, Any]:
-    """Write a transition."""
-    return {
-        "event_id": fact.event_id,
-        "entity": fact.entity,
-        "from": fact.from_state,
-        "to": fact.to_state,
-        "at": format_time(fact.at),
-        "actor": fact.actor,
-        "reason": fact.reason,
-        "command_id": key_of(fact.command_id),
-        "sequence": fact.sequence,
-    }
-
-
-def missed_move(missed: Missed) -> dict[str, Any]:
-    """Write a move that never became a transition."""
-    return {
-        "command_id": key_of(missed.command_id),
-        "to": missed.to,
-        "at": format_time(missed.at),
-        "reason": missed.reason,
-    }

@@ -116,6 +116,13 @@ def unexpected(error: Exception) -> JSONResponse:
     return problem(status, status.phrase, "the request failed here; the log has more", instance=instance)
 
 
+def stopping() -> JSONResponse:
+    """Answer a request that the server has no time left for: it is being stopped."""
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+    detail = "the server is stopping; send the request again"
+    return problem(status, status.phrase, detail, headers={"Retry-After": _RETRY_SECONDS})
+
+
 async def on_interlock_error(_: Request, error: InterlockError) -> JSONResponse:
     """Handle an error of the tree."""
     return from_error(error)

@@ -1,5 +1,6 @@
 """Reading requests strictly: what is unknown, repeated, too long or of another kind is refused, never guessed."""
 
+import asyncio
 import re
 from collections.abc import Callable, Collection
 from typing import Final, TypeVar
@@ -13,6 +14,9 @@ from starlette.requests import Request
 from domain.errors import Invalid, NotFound, TooLarge, Unauthenticated
 from domain.event import MAX_EVENT_ID
 from entrypoints.http.problems import IDEMPOTENCY_KEY
+
+BODY_SECONDS: Final = 30.0
+"""From the headers of a request until its body is complete."""
 
 _BEARER: Final = re.compile(r"bearer +(?P<token>\S+)", re.IGNORECASE | re.ASCII)
 _CHARSET: Final = re.compile(r'\s*charset\s*=\s*"?utf-?8"?\s*', re.IGNORECASE)
@@ -59,15 +63,20 @@ async def read_body(request: Request, limit: int) -> bytes:
 
     Raises:
         TooLarge: over `limit` bytes.
+        HTTPException: 408 where it takes longer than `BODY_SECONDS`.
     """
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced[:20]) > limit:
         raise _body_too_large(int(announced[:20]), limit)
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
-            raise _body_too_large(len(body), limit)
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limit:
+                    raise _body_too_large(len(body), limit)
+    except TimeoutError:
+        raise HTTPException(408, f"the body did not come within {BODY_SECONDS:.0f} seconds") from None
     return bytes(body)
 
 

@@ -20,7 +20,7 @@ from application.platform import Platform
 from domain.errors import InterlockError, Misconfigured, Retryable
 from domain.messages import Received
 from domain.retry import RetryRule
-from entrypoints.failures import code_of, reason_of
+from entrypoints.failures import code_of, one_error, reason_of
 from ports.message_queue import MessageQueue
 
 BACKOFF: Final = RetryRule(attempts=sys.maxsize, base=0.1, ceiling=15.0)
@@ -56,12 +56,10 @@ async def consume(platform: Platform, queue: MessageQueue, how: Consumption, sto
         Misconfigured: the queue or the store cannot work as it is set up.
     """
     await _until_the_store_answers(platform, how.backoff, stop)
-    try:
+    with one_error():
         async with asyncio.TaskGroup() as tasks:
             for _ in range(how.receivers):
                 tasks.create_task(_receive(platform, queue, how, stop))
-    except ExceptionGroup as errors:
-        raise errors.exceptions[0] from None
 
 
 async def _receive(platform: Platform, queue: MessageQueue, how: Consumption, stop: asyncio.Event) -> None:

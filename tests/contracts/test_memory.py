@@ -11,7 +11,7 @@ from adapters.memory.message_queue import MemoryQueue
 from adapters.memory.publisher import MemoryPublisher
 from domain.messages import Outgoing
 from tests.contracts.event_store import ConcurrentEventStoreContract, EventStoreContract
-from tests.contracts.message_queue import Topic, TopicContract
+from tests.contracts.message_queue import EmbeddedTopicContract, Topic
 from tests.examples import START
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +25,7 @@ class TestMemoryEventStore(EventStoreContract, ConcurrentEventStoreContract):
         return MemoryEventStore()
 
 
-class TestMemoryTopic(TopicContract):
+class TestMemoryTopic(EmbeddedTopicContract):
     adapters = ("adapters.memory.publisher", "adapters.memory.message_queue")
 
     @pytest.fixture

@@ -30,6 +30,7 @@ def new_topic(engine: Engine) -> Iterator[Topic]:
 class TestSNSAndSQS(TopicContract):
     adapters = ("adapters.sns.publisher", "adapters.sqs.message_queue")
     wait = 5 if is_elsewhere() else 0  # SNS delivers within this time; the local engine, before it answers
+    after_timeout = 2
 
     @pytest.fixture
     def topic(self, ministack: Engine) -> Iterator[Topic]:
@@ -39,6 +40,7 @@ class TestSNSAndSQS(TopicContract):
 
 class TestSNSAndSQSOnMoto(TopicContract):
     adapters = ("adapters.sns.publisher", "adapters.sqs.message_queue")
+    after_timeout = 2
 
     @pytest.fixture
     def topic(self, moto: Engine) -> Iterator[Topic]:

@@ -14,7 +14,7 @@ from adapters.sqlite.database import Database
 from adapters.sqlite.message_queue import DEDUPLICATION_WINDOW, QUEUES, SqliteMessageQueue
 from adapters.sqlite.publisher import SqlitePublisher
 from domain.messages import Outgoing, Received
-from tests.contracts.message_queue import Topic, TopicContract, drain, message, names
+from tests.contracts.message_queue import EmbeddedTopicContract, Topic, drain, message, names
 from tests.examples import START
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +42,7 @@ def topic(database: Database, clock: ManualClock) -> Topic:
     return Topic(SqlitePublisher(database, "lifecycle", clock), queue, dead, 30, 3, clock.sleep)
 
 
-class TestSqliteTopic(TopicContract):
+class TestSqliteTopic(EmbeddedTopicContract):
     adapters = ("adapters.sqlite.publisher", "adapters.sqlite.message_queue")
 
 

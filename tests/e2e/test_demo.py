@@ -9,6 +9,7 @@ import pytest
 
 from entrypoints.cli import demo as command
 from entrypoints.demo import run as demo
+from entrypoints.demo.operators import Latency
 
 DEMO = [sys.executable, "-m", "entrypoints.cli.main", "demo", "--january", "--json"]
 
@@ -36,7 +37,7 @@ def test_a_count_that_does_not_add_up_is_exit_code_1(monkeypatch: pytest.MonkeyP
     import typer
 
     def a_wrong_run(folder: Path, **_: object) -> demo.Summary:
-        latency = demo.Latency(1, 1.0, 1.0)
+        latency = Latency(1, 1.0, 1.0)
         return demo.Summary(
             flights="January 2013", sent=2, new=1, duplicate=0, rejected=0, worker={}, operators={"moved": 0}, facts=1,
             states={}, reads_idle=latency, reads_during_ingestion=latency, ingested_per_second=1, seconds=1.0,

@@ -130,9 +130,10 @@ def receive(ministack: Engine, variables: Mapping[str, str], number: int) -> lis
             MessageSystemAttributeNames=["MessageGroupId", "ApproximateReceiveCount"],
         )
         for message in answer.get("Messages", []):
-            group = message["Attributes"]["MessageGroupId"]
-            taken.append(Received(message["MessageId"], group, message["Body"], message["ReceiptHandle"], 1))
-            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+            attributes, receipt = message.get("Attributes", {}), message.get("ReceiptHandle", "")
+            group, body = attributes.get("MessageGroupId"), message.get("Body", "")
+            taken.append(Received(message.get("MessageId", ""), group, body, receipt, 1))
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=receipt)
         if len(taken) >= number:
             break
     assert len(taken) == number

@@ -219,6 +219,48 @@ def test_a_file_that_is_no_text_is_named(clean: Path) -> None:
         load()
 
 
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("garbage", 1),
+        ("A=1\n\n# a comment\n\n  two words=1\n", 5),
+        ("A=1\nINTERLOCK_ENGINE\n", 2),
+        ("export INTERLOCK_ENGINE", 1),
+        ("INTERLOCK_ENGINE: aws", 1),
+        ("=aws", 1),
+        ('A="1\n2"\nINTERLOCK_ENGINE="aws\n', 3),
+        ("A='1\nINTERLOCK_ENGINE=aws\n", 1),
+        ('INTERLOCK_ENGINE="aws" or so', 1),
+        ("A=1\r\nINTERLOCK_DATA_DIR=a\0b\r\n", 2),
+    ],
+)
+def test_a_line_that_sets_nothing_is_named_and_never_passed_over(content: str, line: int, clean: Path) -> None:
+    (clean / ".env").write_bytes(content.encode())
+    with pytest.raises(Misconfigured, match=rf"^\.env, line {line}: "):
+        load()
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "# nothing", "A=\nexport B='1 2' # three\n C = 4\n"])
+def test_every_line_that_python_dotenv_reads_is_good(content: str, clean: Path) -> None:
+    (clean / ".env").write_text(content)
+    assert flat(load().settings) == DEFAULTS
+
+
+@pytest.mark.parametrize(
+    "make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("missing"), lambda path: path.symlink_to(path)]
+)
+def test_what_is_no_file_is_named_and_not_waited_for(make: Callable[[Path], None], clean: Path) -> None:
+    make(clean / ".env")
+    with pytest.raises(Misconfigured, match=r"^\.env: .*; it must be a text file of NAME=value lines"):
+        load()
+
+
+def test_bytes_that_are_no_text_are_refused_by_the_name_of_their_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLOCK_DATA_DIR", os.fsdecode(b"a\xff"))
+    with pytest.raises(Misconfigured, match=r"^INTERLOCK_DATA_DIR: is not UTF-8 text"):
+        load()
+
+
 def test_typing_errors_are_reported_with_what_they_may_have_meant(clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERLOCK_HTTP__PROT", "1")
     monkeypatch.setenv("INTERLOCK_TEST_REDIS_URL", "for the tests")

@@ -55,9 +55,9 @@ async def test_r603_every_provider_resolves_on_every_engine(engine: str, tmp_pat
         for name in PROVIDERS:
             resolved = getattr(container, name)()
             assert resolved is not None, name
-            assert getattr(container, name)() is resolved, f"{name} is made twice"
-        assert container.platform().store is container.store() is container.consumer_platform().store
-        assert container.platform().publisher is container.publisher()
+            if isinstance(vars(Container)[name], providers.Singleton):
+                assert getattr(container, name)() is resolved, f"{name} is made twice"
+        assert container.platform().metrics is container.consumer_platform().metrics
     finally:
         await container.engine().aclose()
 

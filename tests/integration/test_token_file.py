@@ -1,14 +1,18 @@
 import asyncio
+import contextlib
 import os
 import stat
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from adapters.file.token_file import TokenFile, add_token
+from adapters.file import token_file
+from adapters.file.token_file import TokenFile, add_token, list_tokens
 from domain.access import IssuedToken, Scope, issue_token, read_tokens
 from domain.errors import Misconfigured, Unauthenticated, Unavailable
 from tests.examples import START
@@ -68,8 +72,10 @@ def test_an_unchanged_file_is_not_read_again(path: Path, monkeypatch: pytest.Mon
     add_token(path, token.record)
     tokens = TokenFile(path)
     who(tokens, token)
-    monkeypatch.setattr(Path, "open", lambda *_: pytest.fail("read again"))
+    reads: list[bytes] = []
+    monkeypatch.setattr(token_file, "read_tokens", reads.append)
     assert who(tokens, token) == "caller 1"
+    assert reads == []
 
 
 @pytest.mark.parametrize("content", [None, "", "{}", '[{"id": "x"}]', "[] []", "\ufeff[]"])
@@ -115,5 +121,89 @@ def test_a_file_of_something_else_is_left_alone(path: Path) -> None:
 
 
 def test_a_missing_folder_is_named_as_the_reason(tmp_path: Path) -> None:
-    with pytest.raises(Misconfigured, match="No such file or directory"):
-        add_token(tmp_path / "nowhere" / "tokens.json", a_token().record)
+    folder = tmp_path / "nowhere"
+    with pytest.raises(Misconfigured, match=f"^{folder}/tokens.json: does not exist; make {folder} first$"):
+        add_token(folder / "tokens.json", a_token().record)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_regular_file_lets_nobody_in_and_is_not_waited_for(make: Callable[[Path], None], path: Path) -> None:
+    make(path)
+    with pytest.raises(Unavailable, match="must be a regular file"):
+        who(TokenFile(path), a_token())
+    for command in (list_tokens, lambda path: add_token(path, a_token().record)):
+        with pytest.raises(Misconfigured, match=f"^{path}: is not a tokens file: it must be a regular file"):
+            command(path)
+    handles = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(Misconfigured):
+        list_tokens(path)
+    assert len(list(Path("/proc/self/fd").iterdir())) == handles
+
+
+class HungDisk:
+    """A disk that does not answer until it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.looks = 0
+        self.asked = threading.Event()
+        self.answers = threading.Event()
+        look = Path.stat
+
+        def stat_when_told(path: Path, **how: bool) -> os.stat_result:
+            self.looks += 1
+            self.asked.set()
+            self.answers.wait(20)
+            return look(path, **how)
+
+        monkeypatch.setattr(Path, "stat", stat_when_told)
+
+
+async def refused(tokens: TokenFile, token: IssuedToken) -> float:
+    """See that the disk's silence refuses a token, and give the seconds that it took."""
+    begin = time.monotonic()
+    with pytest.raises(Unavailable, match="its disk does not answer"):
+        await tokens.identify(token.text, START)
+    return time.monotonic() - begin
+
+
+@pytest.mark.anyio
+async def test_a_disk_that_hangs_refuses_everybody_and_stops_nobody_else(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is there waits for a bounded time, whoever comes later not at all, and all is well once it answers."""
+    token = a_token()
+    add_token(path, token.record)
+    tokens = TokenFile(path, patience_seconds=0.2)
+    assert (await tokens.identify(token.text, START)).name == "caller 1"
+    disk = HungDisk(monkeypatch)
+    waiting = [asyncio.create_task(refused(tokens, token)) for _ in range(50)]
+    await asyncio.sleep(0)  # the loop goes on: the disk would hold it here
+    assert not any(task.done() for task in waiting)
+    assert all(0.1 < seconds < 5 for seconds in await asyncio.gather(*waiting))
+    assert await refused(tokens, token) < 0.1
+    assert disk.looks == 1
+    disk.answers.set()
+    async with asyncio.timeout(10):
+        while True:
+            with contextlib.suppress(Unavailable):
+                assert (await tokens.identify(token.text, START)).name == "caller 1"
+                break
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.anyio
+async def test_one_look_answers_all_who_wait_and_each_sees_what_was_there_when_it_asked(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = a_token()
+    add_token(path, token.record)
+    tokens = TokenFile(path)
+    disk = HungDisk(monkeypatch)
+    first = asyncio.create_task(tokens.identify(token.text, START))
+    assert await asyncio.to_thread(disk.asked.wait, 10)
+    others = [asyncio.create_task(tokens.identify(token.text, START)) for _ in range(50)]
+    await asyncio.sleep(0)
+    disk.answers.set()
+    callers = await asyncio.gather(first, *others)
+    assert {caller.name for caller in callers} == {"caller 1"}
+    assert disk.looks <= 3

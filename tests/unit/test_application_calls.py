@@ -103,6 +103,7 @@ async def test_r109_a_page_is_one_query_whatever_it_holds(platform: Platform, st
     assert page.next_cursor is not None
     following = read_cursor(query, page.next_cursor)
     assert await calls_of(store, lambda: list_events(platform, following)) == {"list_heads": 1}
+    assert store.limits == [51, 51, 51, 4, 4]  # one row more than the page, to know whether there is a next one
 
 
 async def test_showing_an_event_is_one_read_of_its_head(platform: Platform, store: WatchedStore) -> None:

@@ -182,7 +182,7 @@ async def test_what_no_time_is_left_for_goes_back_unread() -> None:
     assert report.tally == {"done": 2}
     assert report.returned == ["m2", "m3"]
     assert report.failures == {}
-    none = await apply_batch(machine.platform, the_batch(), max_receives=5, deadline=START)
+    none = await apply_batch(a_machine().platform, the_batch(), max_receives=5, deadline=START)
     assert none.returned == ["m1", "m2", "m3", "m4"]
 
 
@@ -296,3 +296,10 @@ async def test_a_second_source_is_noted_under_its_second_id() -> None:
     store.down = set()
     assert (await store.stream("e1")).missed == ()
     assert len((await store.stream(second)).missed) == 1
+
+
+async def test_fc39_an_id_that_comes_twice_goes_back_when_one_of_the_two_failed() -> None:
+    machine = a_machine()
+    await started(machine, "e1")
+    report = await apply_batch(machine.platform, [notification("m1", "A"), received("m1", "B", "junk")], max_receives=5)
+    assert (report.received, dict(report.tally), list(report.returned)) == (1, {}, ["m1"])

@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -7,8 +8,9 @@ import pytest
 
 from application.ingest import ingest
 from application.move import apply_message, move, note_dead_letter
-from domain.errors import Contention, MoveRejected, NotFound, Unavailable, VersionConflict
-from domain.event import Head, event_ids
+from application.queries import list_events, show
+from domain.errors import Contention, Invalid, MoveRejected, NotFound, Unavailable, VersionConflict
+from domain.event import Head, ListQuery, event_ids
 from domain.lifecycle import Accepted, Duplicate, LifecycleDefinition, Move, Transition, fold
 from domain.messages import EventIngested, TransitionRequested
 from domain.retry import RetryRule
@@ -356,3 +358,42 @@ async def test_fc48_a_dead_letter_is_noted_beside_its_own_event() -> None:
         event_ids(yours)[1]: ("to_review", "sent to the dead-letter queue: unavailable"),
         "e2": ("open", "sent to the dead-letter queue: not_found"),
     }
+
+
+SHORTER = LifecycleDefinition(
+    name="shorter", initial="to_review", terminal=frozenset({"closed"}), moves={"to_review": ("closed",), "closed": ()}
+)
+
+
+async def test_r112_an_event_in_a_state_that_the_lifecycle_lost_is_found_and_rightly_described() -> None:
+    machine = await started(a_machine())
+    first = await move(machine.platform, ask("open", "k1"))
+    shorter = replace(machine.platform, definition=SHORTER)
+
+    with pytest.raises(MoveRejected, match="has lost the state") as caught:
+        await move(shorter, ask("closed", "k2"))
+    assert (caught.value.current_state, caught.value.legal_moves) == ("open", ())
+    assert await move(shorter, ask("open", "k1")) == Duplicate(first.transition)
+    with pytest.raises(MoveRejected):
+        await move(shorter, ask("closed", "k3", expected_state="open"))
+    assert [head.event_id for head in (await list_events(shorter, ListQuery(state="open"))).items] == ["e1"]
+    assert (await show(shorter, "e1")).state == "open"
+
+
+@pytest.mark.parametrize(
+    ("to", "expected_state", "place"), [("opne", None, "to"), ("open", "to_reveiw", "expected_state")]
+)
+async def test_a_misspelt_state_is_told_from_a_move_that_is_not_legal(
+    to: str, expected_state: str | None, place: str
+) -> None:
+    machine = await started(a_machine())
+    with pytest.raises(Invalid, match="is not a state of this lifecycle") as caught:
+        await move(machine.platform, ask(to, "k1", expected_state=expected_state))
+    assert caught.value.place == place
+
+
+async def test_r109_a_misspelt_state_of_a_list_is_refused() -> None:
+    machine = await started(a_machine())
+    with pytest.raises(Invalid, match="is not a state of this lifecycle: to_review, open"):
+        await list_events(machine.platform, ListQuery(state="opne"))
+    assert list((await list_events(machine.platform, ListQuery(state="open"))).items) == []

@@ -193,3 +193,32 @@ def test_each_rule_of_a_notification_broken_alone(body: str, place: str, reason:
         read_message(body)
     assert caught.value.place == place
     assert not caught.value.steps or caught.value.steps[0] == place.partition(".")[0]
+
+
+@pytest.mark.parametrize("reason", ["line one\nline\ttwo\r\n", "", "日本😀"])
+def test_reasons_may_have_several_lines(reason: str) -> None:
+    message = read_message(body_of(reason))
+    assert isinstance(message, TransitionRequested)
+    assert message.reason == reason
+
+
+@pytest.mark.parametrize("reason", ["a\x00b", "\x1b[31m", "\x85", "\x7f"], ids=ascii)
+def test_reasons_hold_no_control_characters_but_tabs_and_line_ends(reason: str) -> None:
+    with pytest.raises(Invalid, match="control characters") as caught:
+        read_message(body_of(reason))
+    assert caught.value.place == "reason"
+
+
+def body_of(reason: str) -> str:
+    return json.dumps(
+        {
+            "kind": "transition_requested",
+            "event_id": "e1",
+            "entity": "N1",
+            "to": "open",
+            "actor": "ada",
+            "reason": reason,
+            "command_id": "c1",
+            "requested_at": "2026-01-01T00:00:00Z",
+        }
+    )

@@ -1,0 +1,146 @@
+"""Documents tell the truth: their Python runs, their links lead somewhere, their tour works against the real server."""
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def blocks(document: Path, language: str) -> list[str]:
+    return [text for found, text in FENCE.findall(document.read_text()) if found == language]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_files(document: Path) -> None:
+    missing = [target for target in LINK.findall(document.read_text()) if not (document.parent / target).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    "document", [path for path in DOCUMENTS if blocks(path, "python")], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_python_blocks_run(document: Path) -> None:
+    names: dict[str, object] = {}
+    for block in blocks(document, "python"):
+        exec(compile(block, str(document), "exec"), names)  # noqa: S102 - our own documents
+
+
+def commands(document: Path) -> list[str]:
+    """Give what a reader would type: lines that start with `$`, with their continuations."""
+    found: list[str] = []
+    for block in blocks(document, "console"):
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.startswith("$ "):
+                found.append(line[2:])
+            elif found and found[-1].count("'") % 2:
+                found[-1] += "\n" + line
+    return found
+
+
+@contextlib.contextmanager
+def dev_server(folder: Path, **variables: str) -> Iterator[str]:
+    """Run `interlock dev` on a free port, and give its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = (
+        os.environ | variables | {"INTERLOCK_DATA_DIR": str(folder / "data"), "INTERLOCK_HTTP__PORT": str(port)}
+    )
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "entrypoints.cli.main", "dev"], env=environment, stdout=log, stderr=log
+        )
+    try:
+        deadline = time.monotonic() + 30
+        while True:
+            assert server.poll() is None, (folder / "log").read_text()
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5).close()
+                break
+            except OSError:
+                assert time.monotonic() < deadline, (folder / "log").read_text()
+                time.sleep(0.05)
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        assert server.wait(20) == 0
+
+
+def run(command: str, address: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a documented command against the server of the test."""
+    arguments = shlex.split(command.replace("localhost:8080", address))
+    if arguments[0] == "interlock":
+        arguments[:1] = [sys.executable, "-m", "entrypoints.cli.main"]
+    environment = os.environ | variables | {"INTERLOCK_DATA_DIR": str(folder / "data"), "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        arguments, capture_output=True, text=True, check=False, timeout=60, env=environment, cwd=folder
+    )
+
+
+def until_started(address: str, event_id: str) -> dict[str, object]:
+    """Wait until the worker has made an event's first transition."""
+    deadline = time.monotonic() + 20
+    while True:
+        with urllib.request.urlopen(f"http://{address}/v1/events/{event_id}", timeout=5) as answer:
+            event: dict[str, object] = json.load(answer)
+        if event["state"] is not None:
+            return event
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_the_readme_tour_works(tmp_path: Path) -> None:
+    ingest, move, history, listing = [line for line in commands(ROOT / "README.md") if line.startswith("curl")]
+    with dev_server(tmp_path) as address:
+        said = re.search(r"^\{\"accepted\".*$", (ROOT / "README.md").read_text(), re.MULTILINE)
+        assert said is not None
+        assert run(ingest, address, tmp_path).stdout == said[0]
+        until_started(address, "ua-1545")
+        moved = run(move, address, tmp_path).stdout
+        assert json.loads(moved)["to"] == "open"
+        assert run(move, address, tmp_path).stdout == moved
+        assert [fact["to"] for fact in json.loads(run(history, address, tmp_path).stdout)["items"]] == [
+            "to_review",
+            "open",
+        ]
+        assert [item["event_id"] for item in json.loads(run(listing, address, tmp_path).stdout)["items"]] == ["ua-1545"]
+
+
+def test_r112_the_tutorial_works_with_a_lifecycle_of_its_own(tmp_path: Path) -> None:
+    tutorial = ROOT / "docs" / "tutorial.md"
+    (tmp_path / "turbines.json").write_text(blocks(tutorial, "json")[0])
+    variables = {"INTERLOCK_LIFECYCLE__DEFINITION_FILE": str(tmp_path / "turbines.json")}
+    typed = [
+        line for line in commands(tutorial) if not line.startswith(("export", "source")) and line != "interlock dev"
+    ]
+    with dev_server(tmp_path, **variables) as address:
+        assert run(typed[0], address, tmp_path, **variables).returncode == 0
+        event = until_started(address, "alarm-1")
+        assert (event["state"], event["legal_moves"]) == ("raised", ["assessed", "dismissed"])
+        done = {line: run(line, address, tmp_path, **variables) for line in typed[2:5]}
+        assert [one.returncode for one in done.values()] == [0, 0, 1], done
+        assert "crew_sent" in done["interlock events move alarm-1 repaired"].stderr
+        for line in typed[5:7]:
+            assert run(line, address, tmp_path, **variables).returncode == 0, line
+        history = run(typed[7] + " --json", address, tmp_path, **variables)
+        assert [fact["to"] for fact in json.loads(history.stdout)["items"]] == [
+            "raised",
+            "assessed",
+            "crew_sent",
+            "repaired",
+        ]
