@@ -254,7 +254,8 @@ def _raise_if_ours() -> None:
 def _check_text(keys: Sequence[str]) -> None:
     for index, key in enumerate(keys):
         try:
-            key.isascii() or key.encode()
+            if not key.isascii():
+                key.encode()
         except UnicodeEncodeError:
             raise Invalid(f"keys[{index}]", "must be text that UTF-8 can hold") from None
 

@@ -63,7 +63,7 @@ def serve(
 ) -> None:
     """Serve the dedup cache over gRPC; stop with Ctrl-C or SIGTERM.
 
-    Example: INTERLOCK_DEDUP__BACKEND=redis INTERLOCK_DEDUP__PRIMARY_URL=redis://localhost:6379/0 interlock dedup serve
+    Example: INTERLOCK_DEDUP__BACKEND=sqlite interlock dedup serve --port 50051
 
     On loopback everybody may call. Elsewhere callers need a token or a client certificate, or --insecure.
     """

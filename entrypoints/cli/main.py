@@ -84,6 +84,9 @@ def main() -> None:
         sys.exit(1)
 
 
+PORTS: Final = {variable(path) for path in (("http", "port"), ("grpc", "port"), ("grpc", "metrics_port"))}
+
+
 def _refuse_undecodable(arguments: Sequence[str]) -> None:
     """Refuse bytes that are no text: no id, state or name has any, and the stores would not take them.
 
@@ -108,7 +111,7 @@ def _code(error: InterlockError) -> int:
     | `Misconfigured` that names a file, a table or a service, and everything else | 1 |
     """
     if isinstance(error, Misconfigured):
-        return 2 if error.setting.startswith(PREFIX) and error.setting != variable(("http", "port")) else 1
+        return 2 if error.setting.startswith(PREFIX) and error.setting not in PORTS else 1
     return 2 if isinstance(error, Invalid) else 1
 
 

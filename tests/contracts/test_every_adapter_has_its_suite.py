@@ -30,6 +30,8 @@ def named(sources: Iterable[str]) -> dict[str, set[str]]:
             if not isinstance(node, ast.ClassDef) or not node.name.startswith("Test"):
                 continue
             suites = {base.id for base in node.bases if isinstance(base, ast.Name) and base.id.endswith("Contract")}
+            if "EmbeddedTopicContract" in suites:  # which is a TopicContract
+                suites.add("TopicContract")
             for statement in node.body:
                 if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
                     value = (
@@ -48,6 +50,7 @@ SUITE_OF = {
     "clock": "ClockContract",
     "event_store": "EventStoreContract",
     "id_source": "IdSourceContract",
+    "key_store": "KeyStoreContract",
     "message_queue": "TopicContract",
     "metrics": "MetricsContract",
     "publisher": "TopicContract",

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.anyio
 
 
 class RedisContract(KeyStoreContract):
-    adapter = "adapters.redis.key_store"
     short = 0.4
 
     @pytest.fixture
@@ -58,7 +57,9 @@ class RedisContract(KeyStoreContract):
         assert await store.exist(scope, [f"k{number}" for number in range(1200)]) == [False] * 1200
 
 
-class TestRedisKeyStore(RedisContract):
+class TestRedisKeyStore(RedisContract, KeyStoreContract):
+    adapter = "adapters.redis.key_store"
+
     @pytest.fixture
     async def store(self, redis_url: str) -> AsyncIterator[RedisKeyStore]:
         with redis.Redis.from_url(redis_url) as client:
@@ -96,7 +97,9 @@ class TestRedisKeyStore(RedisContract):
         assert b"secret" not in held
 
 
-class TestRedisKeyStoreOnACluster(RedisContract):
+class TestRedisKeyStoreOnACluster(RedisContract, KeyStoreContract):
+    adapter = "adapters.redis.key_store"
+
     @pytest.fixture
     async def store(self, redis_cluster: ClusterOfSix) -> AsyncIterator[RedisKeyStore]:
         redis_cluster.flush()

@@ -148,12 +148,12 @@ def _runs(pid: int) -> bool:
 
 def test_what_processes_cannot_share_is_refused(shared: dict[str, str]) -> None:
     refused = interlock("dedup", "serve", "--port", "0", "--processes", "2", **MEMORY)
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert "INTERLOCK_DEDUP__BACKEND: memory serves one process" in refused.stderr
     refused = interlock(
         "dedup", "serve", "--port", "0", "--processes", "2", **shared, INTERLOCK_DEDUP__REMEMBERED_KEYS="10"
     )
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert "INTERLOCK_DEDUP__REMEMBERED_KEYS" in refused.stderr
     with server_process(
         "--processes", "2", "--remember", variables={**shared, "INTERLOCK_DEDUP__REMEMBERED_KEYS": "10"}
@@ -172,7 +172,7 @@ def test_a_taken_port_is_told_in_one_line(processes: str, shared: dict[str, str]
 
 def test_others_are_not_served_without_tokens_or_certificates() -> None:
     refused = interlock("dedup", "serve", "--port", "0", "--host", "0.0.0.0", **MEMORY)  # noqa: S104 - it is refused
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert "INTERLOCK_GRPC__HOST: 0.0.0.0 is not loopback" in refused.stderr
     with server_process("--host", "0.0.0.0", "--insecure", variables=MEMORY) as server:  # noqa: S104 - and told to
         assert server.stop()[0] == 0
@@ -366,7 +366,7 @@ def test_half_a_tls_setup_is_refused(certificates: Certificates, tmp_path: Path)
         ("INTERLOCK_GRPC__TLS_CERTIFICATE_FILE", str(tmp_path / "none.pem")),
     ):
         refused = interlock("dedup", "serve", "--port", "0", **{**variables, name: value})
-        assert refused.returncode == 1
+        assert refused.returncode == 2
         assert refused.stderr.startswith(f"error: {name}: ")
 
 

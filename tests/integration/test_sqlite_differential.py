@@ -69,6 +69,9 @@ class Twins:
 
     async def take(self, queues: tuple[MessageQueue, MessageQueue], limit: int) -> list[Handed]:
         first, second = [await queue.receive(limit, 0) for queue in queues]
+        if queues is self.dead:  # one keeps the order in which messages were sent, the other that in which they died
+            for found in (first, second):
+                found.sort(key=lambda one: one.body)
         assert by_group(first) == by_group(second)
         second.sort(key=lambda one: [other.body for other in first].index(one.body))
         return list(zip(first, second, strict=True))
