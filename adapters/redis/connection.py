@@ -180,11 +180,18 @@ class Pool:
         self._wake(len(self._waiting))
 
     def _find_room(self) -> Wire | None:
-        """Give the connection with the fewest calls, so that one that hangs holds up few."""
+        """Give a connection that writes at the end of this turn anyway, so that a turn's calls share one packet.
+
+        Else the one with the fewest calls: one that hangs writes nothing more, and so holds up few.
+        """
         best, least = None, self._settings.in_flight
         for wire in self._wires:
-            if wire.load < least and wire.is_open:
-                best, least = wire, wire.load
+            load = wire.load
+            if load < self._settings.in_flight and wire.is_open:
+                if wire.has_unsent:
+                    return wire
+                if load < least:
+                    best, least = wire, load
         return best
 
     async def _wait_for_room(self) -> Wire:

@@ -68,6 +68,11 @@ class Wire(asyncio.Protocol):
         return len(self._awaited) + len(self._outbox)
 
     @property
+    def has_unsent(self) -> bool:
+        """Whether a command waits for the end of this turn of the loop."""
+        return bool(self._outbox)
+
+    @property
     def is_open(self) -> bool:
         """Whether it takes commands now."""
         return not (self.is_retired or self._is_paused or self._transport.is_closing())

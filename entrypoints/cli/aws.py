@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from adapters.aws.clients import Aws
+from adapters.dynamodb.key_table import create_key_table
 from adapters.dynamodb.table import KEYS, create_table
 from adapters.sns.resources import create_topic_and_queue
 from domain.errors import InterlockError, Misconfigured, Retryable
@@ -51,6 +52,17 @@ async def create(settings: Settings, name: str | None) -> dict[str, str]:
     finally:
         await engine.aclose()
     return {TABLE: table, TOPIC: made.topic_arn, QUEUE: made.queue_url}
+
+
+async def create_for_dedup(settings: Settings) -> dict[str, str]:
+    """Make the table of the dedup cache; give the variable that names it."""
+    table = settings.dedup.table
+    engine = AwsEngine(settings)
+    try:
+        await engine.aws.dynamodb.call(lambda dynamodb: create_key_table(dynamodb, table))
+    finally:
+        await engine.aclose()
+    return {variable(("dedup", "table")): table}
 
 
 async def checks(settings: Settings) -> AsyncIterator[Check]:

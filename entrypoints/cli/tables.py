@@ -26,6 +26,8 @@ def create(
 ) -> None:
     """Make the table, topic and queues on aws, or the files on sqlite; what is there already stays.
 
+    Where the dedup cache's backend is dynamodb, its table too.
+
     Prints the variables by which processes find what was made.
 
     Example: INTERLOCK_ENGINE=aws interlock tables create
@@ -42,6 +44,15 @@ def create(
 
 
 async def _create(settings: Settings, name: str | None) -> dict[str, str]:
+    made = await _create_for_events(settings, name)
+    if settings.dedup.backend == "dynamodb":
+        from entrypoints.cli import aws
+
+        made |= await aws.create_for_dedup(settings)
+    return made
+
+
+async def _create_for_events(settings: Settings, name: str | None) -> dict[str, str]:
     match settings.engine:
         case "memory":
             return {}
