@@ -89,8 +89,10 @@ async def check_if_new(
         second = await _answer(cache, "secondary", "claim", cache.secondary.claim(scope, asked, ttl), left)
     told = verdict(keys, claimed, second)
     new = sum(told.is_new)
-    cache.metrics.count("dedup_checked_keys_total", new, outcome="unsure" if told.degraded else "new")
-    cache.metrics.count("dedup_checked_keys_total", len(keys) - new, outcome="seen")
+    if new:
+        cache.metrics.count("dedup_checked_keys_total", new, outcome="unsure" if told.degraded else "new")
+    if new < len(keys):
+        cache.metrics.count("dedup_checked_keys_total", len(keys) - new, outcome="seen")
     _told_degraded(cache, "check", degraded=told.degraded)
     return told
 
