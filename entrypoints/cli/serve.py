@@ -209,11 +209,13 @@ def _http_server(app: "FastAPI") -> "uvicorn.Server":
 
 async def _serve_http(server: "uvicorn.Server", listener: socket.socket, stop: asyncio.Event) -> None:
     """Serve until told to stop; requests in hand are answered first."""
+    from entrypoints.http.patience import tell_once_that_files_ran_out
 
     async def end() -> None:
         await stop.wait()
         server.should_exit = True
 
+    tell_once_that_files_ran_out(asyncio.get_running_loop())
     async with asyncio.TaskGroup() as tasks:
         ending = tasks.create_task(end())
         await server.serve(sockets=[listener])

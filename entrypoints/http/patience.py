@@ -3,21 +3,40 @@
 import asyncio
 import json
 import resource
-from typing import Final
+from typing import Any, Final
 
 import h11
+import structlog
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 HEADER_SECONDS: Final = 10.0
 """From the start of a connection, or of a further request on it, until its headers are there."""
 BACKLOG: Final = 128
-"""Connections that the system keeps waiting. Where no more files can be opened, asyncio logs one line for each."""
+"""Connections that the system keeps waiting."""
+ONCE_SECONDS: Final = 1.0
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("interlock.http")
 
 
 def most_connections() -> int:
     """Give the number of connections to take at most: half the files that this process may open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 10_000 if soft == resource.RLIM_INFINITY else max(16, min(10_000, soft // 2))
+
+
+def tell_once_that_files_ran_out(loop: asyncio.AbstractEventLoop) -> None:
+    """Log once a second that no connection can be taken: asyncio reports every attempt, with a traceback."""
+    told = -ONCE_SECONDS
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        nonlocal told
+        if "out of system resource" not in context["message"]:
+            loop.default_exception_handler(context)
+        elif loop.time() - told >= ONCE_SECONDS:
+            told = loop.time()
+            _log.error("no more files can be opened, so connections wait", limit=most_connections() * 2)
+
+    loop.set_exception_handler(handle)
 
 
 class PatientProtocol(H11Protocol):
