@@ -16,6 +16,9 @@ T = TypeVar("T")
 PRIMARY_SHARE: Final = 0.5
 """Of the time for an answer about keys, what the primary may use before the secondary decides."""
 
+RENEWAL_SHARE: Final = 0.1
+"""Of the time for an answer about keys, what may go to making the secondary remember seen ones longer."""
+
 PATIENCE: Final = 30.0
 """Seconds for counting or forgetting a run, which may take many steps, where the caller sets no limit."""
 
@@ -65,8 +68,9 @@ async def check_if_new(
 ) -> Verdict:
     """Say of each key whether it is new in its scope, and remember it (R-201). Never fails because a target is down.
 
-    One round trip to each target; a target that was asked and did not answer is not asked again. Keys that are called
-    new although a target was missing that may know them are counted as `unsure`, apart from `new` (FC-09).
+    A target that was asked and did not answer is not asked again. Keys that are called new although a target was
+    missing that may know them are counted as `unsure`, apart from `new` (FC-09). Keys that the primary has seen are
+    renewed on the secondary, for the answer "seen" promises `ttl` there as well; where that fails, the answer stands.
 
     Args:
         cache: the targets.
@@ -87,6 +91,10 @@ async def check_if_new(
     else:
         left = end - asyncio.get_running_loop().time()
         second = await _answer(cache, "secondary", "claim", cache.secondary.claim(scope, asked, ttl), left)
+    if cache.secondary is not None and claimed is not None and second is not None and not all(claimed):
+        seen = list(dict.fromkeys(key for key, new in zip(keys, claimed, strict=True) if not new))
+        left = min(end - asyncio.get_running_loop().time(), limit * RENEWAL_SHARE)
+        await _answer(cache, "secondary", "renew", _renew(cache.secondary, scope, seen, ttl), left)
     told = verdict(keys, claimed, second)
     new = sum(told.is_new)
     if new:
@@ -170,6 +178,16 @@ async def forget(cache: DedupCache, scope: Scope, seconds: float | None = None) 
     if len(numbers) < len(answers):
         raise Unavailable("the dedup cache", "a target did not answer and may still know the run; repeat the call")
     return max(numbers)
+
+
+async def _renew(store: KeyStore, scope: Scope, keys: Sequence[str], ttl: timedelta) -> None:
+    """Let a store remember for `ttl` from now those keys that it has (ADR 0010).
+
+    What it has not is not claimed: whom the primary told "new" may be on the way to it, and would be told "seen".
+    """
+    known = [key for key, is_known in zip(keys, await store.exist(scope, keys), strict=True) if is_known]
+    if known:
+        await store.claim(scope, known, ttl)
 
 
 def _limits(cache: DedupCache, seconds: float | None) -> tuple[float, float]:

@@ -13,7 +13,7 @@ blake2b is used because keys come from outside: for faster hashes, such as xxh3,
 A service that switches between the forms is another scope: its old entries no longer answer.
 
 **The verdict of a claim with two targets.** The primary claims; who is told "new" by it claims on the secondary too.
-`-` is a target that failed or did not answer in time, `.` one that is not asked.
+`-` is a target that failed or did not answer in time, `.` one whose answer does not matter.
 
     primary   secondary   answer   degraded
     seen      .           seen     no
@@ -26,6 +26,9 @@ A service that switches between the forms is another scope: its old entries no l
 
 Claims are atomic, so of many concurrent askers one is told "new" while the primary stands. The claim of a failed target
 may have been written although its reply was lost: it is not repeated there, so no claim is told "seen" by itself.
+
+Keys that the primary has seen are claimed on the secondary again where that has them, so that they live as long there.
+Where it has them not, they are not claimed: the one who is told "new" by the primary may be on the way to it.
 """
 
 import hashlib

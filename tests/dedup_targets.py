@@ -39,11 +39,12 @@ class ScriptedTarget:
         self.script: deque[Mode] = deque()
         self.calls: list[str] = []
         self.ended = 0
-        self.store = MemoryKeyStore(ManualClock(START))
+        self.clock = ManualClock(START)
+        self.store = MemoryKeyStore(self.clock)
 
     def lose_data(self) -> None:
         """Start anew, empty."""
-        self.store = MemoryKeyStore(ManualClock(START))
+        self.store = MemoryKeyStore(self.clock)
 
     async def claim(self, scope: Scope, keys: Sequence[str], ttl: timedelta, /) -> list[bool]:
         return await self._do("claim", lambda: self.store.claim(scope, keys, ttl))

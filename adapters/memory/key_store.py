@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from domain.dedup import Scope, key_hash, scope_digest
 from domain.errors import Unavailable
 from ports.clock import Clock
+from ports.metrics import Metrics
 
 DEFAULT_MAX_KEYS: Final = 5_000_000
 BYTES_A_KEY: Final = 128
@@ -50,6 +51,11 @@ class _Run:
         """Say whether a key is remembered, or has a value."""
         return (self.until > now and hashed in self.claimed) or self.value(hashed, now) is not None
 
+    def living(self, now: datetime) -> int:
+        """Count the keys and values that are not past their time."""
+        values = sum(value.until > now for value in self.values.values())
+        return values + (len(self.claimed) if self.until > now else 0)
+
     def expire(self, now: datetime) -> None:
         """Let go of what is past its time."""
         if self.until <= now:
@@ -68,10 +74,12 @@ class MemoryKeyStore:
         clock: what life spans are measured by.
         max_keys: how many keys are held at most, each in about 100 bytes. A value counts as one, and as one more for
             every 128 bytes of it; a run counts as five.
+        metrics: where keys and values that had to go before their time are counted (`dedup_evicted_keys_total`).
     """
 
-    def __init__(self, clock: Clock, *, max_keys: int = DEFAULT_MAX_KEYS) -> None:
+    def __init__(self, clock: Clock, *, max_keys: int = DEFAULT_MAX_KEYS, metrics: Metrics | None = None) -> None:
         self._clock = clock
+        self._metrics = metrics
         self._max_keys = max_keys
         self._runs: OrderedDict[str, _Run] = OrderedDict()
         self._weight = 0
@@ -158,6 +166,8 @@ class MemoryKeyStore:
         while self._weight + weight > self._max_keys and len(self._runs) > 1:
             _, dropped = self._runs.popitem(last=False)
             self._weight -= dropped.weight
+            if self._metrics is not None and (living := dropped.living(now)):
+                self._metrics.count("dedup_evicted_keys_total", living)
         if self._weight + weight > self._max_keys:
             raise Unavailable("the key store in memory", f"one run fills all of its {self._max_keys} places")
         self._weight += weight

@@ -7,9 +7,10 @@ from datetime import timedelta
 from itertools import count
 from typing import Final
 
-from domain.dedup import Scope, key_hash
+from domain.dedup import MAX_TTL, Scope, key_hash
 from ports.key_store import KeyStore
 
+MARGIN: Final = 8
 _MAX_RUNS: Final = 4096
 
 
@@ -18,6 +19,10 @@ class RememberedKeys:
 
     Only keys that were claimed through this object are, from when the claim was sent and for the life span it gave: the
     store remembers them at least as long. What others have claimed may end at any moment, so it is asked for each time.
+
+    A claim whose life span ends later than what is remembered goes to the store, which has to hold the key for longer.
+    So that a hot key that always comes with one life span does not go there each time, the store is given an eighth
+    more of it (`MARGIN`; at most 30 days in all): such a key costs one trip in that eighth, and may live so long.
 
     Runs are remembered by number, and a run that is forgotten gets a new one: claims that are under way at that moment
     put down what they learn under the old number, where nobody looks (R-209). A run that another process makes the
@@ -41,17 +46,18 @@ class RememberedKeys:
         """Claim what is not remembered; see the port."""
         run, now = self._run(scope), self._now()
         names = [(run, key_hash(scope, key)) for key in keys]
-        is_seen = [self._until.get(name, now) > now for name in names]
+        wanted = now + ttl.total_seconds()
+        is_seen = [self._until.get(name, now) >= wanted for name in names]
         asked = [key for key, seen in zip(keys, is_seen, strict=True) if not seen]
         if not asked:
             return [False] * len(keys)
-        answers = iter(await self._store.claim(scope, asked, ttl))
+        given = max(ttl, min(ttl + ttl / MARGIN, MAX_TTL))
+        answers = iter(await self._store.claim(scope, asked, given))
         is_new = [not seen and next(answers) for seen in is_seen]
-        until = now + ttl.total_seconds()
-        for name, new in zip(names, is_new, strict=True):
-            if new:
-                self._until.pop(name, None)
-                self._until[name] = until
+        until = now + given.total_seconds()
+        for name, new, seen in zip(names, is_new, is_seen, strict=True):
+            if new or (not seen and name in self._until):
+                self._until[name] = max(until, self._until.pop(name, until))
         while len(self._until) > self._max_keys:
             self._until.popitem(last=False)
         return is_new

@@ -3,6 +3,10 @@
 Writes go to one thread. It takes all that wait, runs them inside one transaction, each in a savepoint of its own,
 commits once and then answers: an answer means that the change is on the disk (WAL, synchronous=FULL). Reads run beside
 it and see the last commit. Other processes may have the same file open.
+
+Callers that ask for more than the disk gives: what nobody waits for any more when its turn comes is not run, a
+transaction takes no further operation after a tenth of a second, so that its first callers are answered, and where very
+many calls wait, more are refused. So the file is behind by what its callers still want, never by what they gave up.
 """
 
 import asyncio
@@ -11,7 +15,7 @@ import random
 import sqlite3
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import SimpleQueue
@@ -27,6 +31,8 @@ _RETRY_SECONDS: Final = 0.001
 _READERS: Final = 2
 _READS_AT_ONCE: Final = 32
 _WRITES_AT_ONCE: Final = 512
+_BATCH_SECONDS: Final = 0.1
+_MOST_WAITING: Final = 16_384
 _LATER: Final = {
     sqlite3.SQLITE_BUSY: "another process held it too long",
     sqlite3.SQLITE_LOCKED: "another connection held it",
@@ -103,13 +109,13 @@ class Database:
     async def write(self, operation: Operation[T]) -> T:
         """Run an operation in a transaction, and answer once it is durable.
 
-        Where the caller is cancelled while it waits, the operation may still take place.
+        Where the caller is cancelled while it waits, the operation does not take place, unless its turn had come.
 
         Args:
             operation: called on the writing thread. What it raises undoes what it did, and nothing else.
 
         Raises:
-            Unavailable: another process held the file too long, or the disk is full or failed.
+            Unavailable: another process held the file too long, the disk is full or failed, or too many calls wait.
             Misconfigured: the file is damaged or read-only.
         """
         return await self._ask(self._writes, operation)
@@ -136,7 +142,7 @@ class Database:
             self._signals.pop(signal, None)
 
     async def aclose(self) -> None:
-        """Finish what waits, stop the threads and close the file. Closing twice is fine."""
+        """Finish what somebody waits for, stop the threads and close the file. Closing twice is fine."""
         with self._closing:
             first, self._closed = not self._closed, True
         if first:
@@ -151,6 +157,8 @@ class Database:
         with self._closing:
             if self._closed:
                 raise Unavailable(self._path.name, "it was closed")
+            if lane.qsize() >= _MOST_WAITING:
+                raise Unavailable(self._path.name, f"{_MOST_WAITING} calls wait for it already")
             lane.put(_Call(operation, future))
         return await future
 
@@ -181,23 +189,39 @@ class Database:
 
     def _write_all(self, connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA busy_timeout = 0")
-        while (call := self._writes.get()) is not None:
-            calls = [call]
+        waiting: deque[_Call] = deque()
+        stopping = False
+        while waiting or not stopping:
+            if not waiting:
+                call = self._writes.get()
+                if call is None:
+                    return
+                waiting.append(call)
+            taken: list[_Call] = []
             try:
                 self._patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
-                stopping = _take_waiting(self._writes, calls, _WRITES_AT_ONCE)
-                answers = [self._write_one(connection, call) for call in calls]
+                stopping = _take_waiting(self._writes, waiting, _WRITES_AT_ONCE) or stopping
+                answers = self._write_some(connection, waiting, taken)
                 connection.execute("COMMIT")
             except Exception as error:  # noqa: BLE001 - it is the callers', each of whom is told
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-                stopping = _take_waiting(self._writes, calls, _WRITES_AT_ONCE)
-                answers = [_Answer(call.future, error=_translated(error, self._path)) for call in calls]
+                stopping = _take_waiting(self._writes, waiting, _WRITES_AT_ONCE) or stopping
+                answers = [_Answer(call.future, error=_translated(error, self._path)) for call in (*taken, *waiting)]
+                waiting.clear()
             else:
                 answers += [_Answer(signal) for signal in list(self._signals)]
             _deliver(answers)
-            if stopping:
-                return
+
+    def _write_some(self, connection: sqlite3.Connection, waiting: deque[_Call], taken: list[_Call]) -> list[_Answer]:
+        """Move calls from those that wait to those that were taken, and run them, until a transaction's time is up."""
+        answers: list[_Answer] = []
+        end = time.monotonic() + _BATCH_SECONDS
+        while waiting and (not answers or time.monotonic() < end):
+            taken.append(call := waiting.popleft())
+            if not call.future.done():  # else its caller has given up
+                answers.append(self._write_one(connection, call))
+        return answers
 
     def _write_one(self, connection: sqlite3.Connection, call: _Call) -> _Answer:
         connection.execute("SAVEPOINT operation")
@@ -215,7 +239,7 @@ class Database:
         while (call := self._reads.get()) is not None:
             calls = [call]
             stopping = _take_waiting(self._reads, calls, _READS_AT_ONCE)
-            _deliver([self._read_one(connection, call) for call in calls])
+            _deliver([self._read_one(connection, call) for call in calls if not call.future.done()])
             if stopping:
                 break
         self._reads.put(None)  # for the next reading thread
@@ -267,7 +291,7 @@ def _statements(script: str) -> list[str]:
     return statements
 
 
-def _take_waiting(lane: SimpleQueue[_Call | None], calls: list[_Call], limit: int) -> bool:
+def _take_waiting(lane: SimpleQueue[_Call | None], calls: list[_Call] | deque[_Call], limit: int) -> bool:
     """Add the calls that wait by now; true where the lane was told to stop."""
     while len(calls) < limit and not lane.empty():
         call = lane.get()

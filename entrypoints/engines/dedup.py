@@ -59,7 +59,7 @@ def _targets(settings: Settings, metrics: Metrics) -> tuple[KeyStore, KeyStore |
         case "memory":
             from adapters.memory.key_store import MemoryKeyStore  # noqa: PLC0415 - only what this backend needs
 
-            return MemoryKeyStore(SystemClock()), None
+            return MemoryKeyStore(SystemClock(), metrics=metrics), None
         case "sqlite":
             from adapters.sqlite.database import Database  # noqa: PLC0415 - only what this backend needs
             from adapters.sqlite.key_store import KEYS, SqliteKeyStore  # noqa: PLC0415 - the same

@@ -6,6 +6,7 @@ import pytest
 
 from adapters.memory.clock import ManualClock
 from adapters.memory.key_store import BYTES_A_KEY, KEYS_A_RUN, MemoryKeyStore
+from adapters.memory.metrics import MemoryMetrics
 from domain.dedup import make_scope
 from domain.errors import Unavailable
 from tests.contracts.key_store import HOUR, PRICING, KeyStoreContract, LetPass
@@ -36,17 +37,22 @@ def keys(number: int, start: int = 0) -> list[str]:
 
 
 async def test_a_full_store_drops_the_run_that_was_longest_without_a_write(clock: ManualClock) -> None:
-    store = MemoryKeyStore(clock, max_keys=3 * (100 + KEYS_A_RUN))
+    metrics = MemoryMetrics()
+    store = MemoryKeyStore(clock, max_keys=3 * (100 + KEYS_A_RUN), metrics=metrics)
     first, second, third, fourth = (make_scope("s", str(number)) for number in range(4))
     for scope in (first, second, third):
-        await store.claim(scope, keys(100), HOUR)
+        await store.claim(scope, keys(99), HOUR)
+        await store.put(scope, "v", b"value", HOUR)
+    assert metrics.total("dedup_evicted_keys_total") == 0
     assert await store.claim(first, ["k1"], HOUR) == [False]
     await store.claim(fourth, ["a"], HOUR)
-    assert [await store.count(scope) for scope in (first, second, third, fourth)] == [100, 0, 100, 1]
+    assert [await store.count(scope) for scope in (first, second, third, fourth)] == [99, 0, 99, 1]
+    assert metrics.total("dedup_evicted_keys_total") == 100, "keys and values that were to live on"
 
 
 async def test_what_has_expired_goes_before_a_run_that_lives(clock: ManualClock) -> None:
-    store = MemoryKeyStore(clock, max_keys=3 * (100 + KEYS_A_RUN))
+    metrics = MemoryMetrics()
+    store = MemoryKeyStore(clock, max_keys=3 * (100 + KEYS_A_RUN), metrics=metrics)
     living, short, third, fourth = (make_scope("s", str(number)) for number in range(4))
     await store.claim(living, keys(100), HOUR)
     await store.claim(short, keys(90), timedelta(seconds=1))
@@ -55,6 +61,7 @@ async def test_what_has_expired_goes_before_a_run_that_lives(clock: ManualClock)
     clock.advance(1)
     await store.claim(fourth, keys(100), HOUR)
     assert [await store.count(scope) for scope in (living, short, third, fourth)] == [100, 0, 100, 100]
+    assert metrics.total("dedup_evicted_keys_total") == 0
     assert list(store._runs) == [store_key for store_key in store._runs if store._runs[store_key].claimed]
 
 

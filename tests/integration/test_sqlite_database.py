@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -95,7 +96,88 @@ async def test_a_cancelled_caller_does_not_disturb_the_batch(database: Database)
         await tasks[1]
     assert (await tasks[0], await tasks[2]) == (1, 1)
     await holding
-    assert await numbers(database) == [0, 1, 2]
+    assert await numbers(database) == [0, 2], "what nobody waits for any more is not run"
+
+
+async def test_what_was_given_up_is_no_backlog(database: Database) -> None:
+    """A caller that asks for more than the disk gives, and gives up in time, holds up nobody behind it."""
+    gate = Gate()
+    holding = asyncio.create_task(database.write(gate))
+    await asyncio.to_thread(gate.entered.wait, 10)
+    for number in range(2000):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await database.write(adding(number))
+    wanted = asyncio.create_task(database.write(adding(5000)))
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(database.aclose())
+    gate.open.set()
+    assert await wanted == 1
+    await holding
+    await closing
+    inserts = [statement for statement in gate.statements if statement.startswith("INSERT")]
+    assert inserts == ["INSERT INTO numbers VALUES (5000)"]
+
+
+async def test_a_transaction_takes_no_more_than_its_time(database: Database) -> None:
+    gate = Gate()
+    holding = asyncio.create_task(database.write(gate))
+    await asyncio.to_thread(gate.entered.wait, 10)
+
+    def slow(_: sqlite3.Connection) -> None:
+        time.sleep(0.06)
+
+    tasks = [asyncio.create_task(database.write(slow)) for _ in range(6)]
+    await asyncio.sleep(0)
+    gate.open.set()
+    await asyncio.gather(holding, *tasks)
+    assert 4 <= gate.statements.count("COMMIT") <= 7, "two slow ones, or one, in each; not all six in one"
+
+
+@pytest.mark.parametrize("lane", ["read", "write"])
+async def test_too_many_waiting_calls_are_refused(
+    database: Database, monkeypatch: pytest.MonkeyPatch, lane: str
+) -> None:
+    monkeypatch.setattr("adapters.sqlite.database._MOST_WAITING", 40)
+    gates = [Gate() for _ in range(1 if lane == "write" else 2)]
+    ask = database.write if lane == "write" else database.read
+    holding = []
+    for gate in gates:
+        holding.append(asyncio.create_task(ask(gate)))
+        await asyncio.to_thread(gate.entered.wait, 10)
+    waiting = [asyncio.create_task(ask(lambda _: 1)) for _ in range(40)]
+    await asyncio.sleep(0)
+    with pytest.raises(Unavailable, match="40 calls wait"):
+        await ask(lambda _: 1)
+    for gate in gates:
+        gate.open.set()
+    assert await asyncio.gather(*waiting) == [1] * 40
+    await asyncio.gather(*holding)
+
+
+async def test_a_failed_commit_while_closing_still_ends(database: Database) -> None:
+    gate = Gate()
+    holding = asyncio.create_task(database.write(gate))
+    await asyncio.to_thread(gate.entered.wait, 10)
+
+    def refuse(connection: sqlite3.Connection) -> None:
+        connection.execute("PRAGMA foreign_keys")
+        connection.set_authorizer(
+            lambda action, name, *_: (
+                sqlite3.SQLITE_DENY if (action, name) == (sqlite3.SQLITE_TRANSACTION, "COMMIT") else sqlite3.SQLITE_OK
+            )
+        )
+
+    last = asyncio.create_task(database.write(refuse))
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(database.aclose())
+    await asyncio.sleep(0)
+    gate.open.set()
+    await holding
+    with pytest.raises(sqlite3.DatabaseError, match="not authorized"):
+        await last
+    async with asyncio.timeout(10):
+        await closing
 
 
 async def test_a_file_that_another_process_holds_is_unavailable_and_then_works_again(

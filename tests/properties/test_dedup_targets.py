@@ -27,14 +27,14 @@ REQUESTS = st.lists(st.sampled_from(KEYS), min_size=1, max_size=4)
 
 
 class Target(ScriptedTarget):
-    """Remembers how each asker fared with it."""
+    """Remembers how each asker fared with its first claim; a later one renews what was seen, and decides nothing."""
 
     def __init__(self) -> None:
         super().__init__()
         self.fared: dict[asyncio.Task[object] | None, Mode] = {}
 
     async def claim(self, *args: object) -> list[bool]:
-        self.fared[asyncio.current_task()] = self.script[0] if self.script else self.mode
+        self.fared.setdefault(asyncio.current_task(), self.script[0] if self.script else self.mode)
         return await super().claim(*args)  # type: ignore[arg-type]
 
 

@@ -9,7 +9,7 @@ import pytest
 from adapters.memory.clock import ManualClock
 from adapters.memory.key_store import MemoryKeyStore
 from adapters.memory.remembered_keys import RememberedKeys
-from domain.dedup import Scope, make_scope
+from domain.dedup import MAX_TTL, Scope, make_scope
 from domain.errors import Unavailable
 from tests.contracts.key_store import HOUR, PRICING, KeyStoreContract, LetPass
 from tests.examples import START
@@ -85,13 +85,39 @@ async def test_what_others_claimed_is_asked_for_each_time(inner: Watched, clock:
 
 async def test_nothing_is_remembered_past_its_time(inner: Watched, clock: ManualClock) -> None:
     store = remembering(inner, clock)
-    await store.claim(PRICING, ["a"], timedelta(seconds=10))
-    await clock.sleep(9)
-    assert await store.claim(PRICING, ["a"], HOUR) == [False]
-    await clock.sleep(1)
+    await store.claim(PRICING, ["a"], timedelta(seconds=8))
+    await clock.sleep(8)
+    assert await store.claim(PRICING, ["a"], timedelta(seconds=1)) == [False]
+    await clock.sleep(1.125)
     inner.asked.clear()
-    await store.claim(PRICING, ["a"], HOUR)
+    assert await store.claim(PRICING, ["a"], HOUR) == [True]
     assert inner.asked == ["a"]
+
+
+async def test_a_longer_life_span_reaches_the_store(inner: Watched, clock: ManualClock) -> None:
+    store = remembering(inner, clock)
+    assert await store.claim(PRICING, ["a"], timedelta(seconds=1)) == [True]
+    assert await store.claim(PRICING, ["a"], HOUR) == [False]
+    await clock.sleep(3599)
+    assert await inner.exist(PRICING, ["a"]) == [True]
+    inner.asked.clear()
+    assert await store.claim(PRICING, ["a"], timedelta(seconds=1)) == [False]
+    assert inner.asked == [], "it is remembered for longer here as well"
+
+
+async def test_a_hot_key_of_one_life_span_costs_a_trip_in_an_eighth_of_it(inner: Watched, clock: ManualClock) -> None:
+    store = remembering(inner, clock)
+    for second in range(100):
+        assert await store.claim(PRICING, ["a"], timedelta(seconds=80)) == [second == 0]
+        await clock.sleep(1)
+    assert len(inner.asked) == 10, "every 11 seconds"
+    await store.claim(PRICING, ["b"], MAX_TTL)
+    await clock.sleep(MAX_TTL.total_seconds() - 1)
+    assert await store.claim(PRICING, ["b"], timedelta(seconds=1)) == [False]
+    await clock.sleep(1)
+    assert await store.claim(PRICING, ["b"], timedelta(seconds=1)) == [True], (
+        "the store was not given more than 30 days"
+    )
 
 
 async def test_r209_a_claim_under_way_while_its_run_is_forgotten(inner: Watched, clock: ManualClock) -> None:
