@@ -1,14 +1,16 @@
 """A client of the dedup service: claims over one long-lived stream, everything else call by call (CONTRACTS § 2).
 
 All claims that are waiting when a message is written go into it together: many concurrent questions, few messages.
-Answers come in the order of the messages. When the stream is lost, claims that were written may have taken place: they
-fail as `Unavailable` and are never sent again. Those still waiting go to the next stream.
+Answers come in the order of the messages. Arguments are checked before they join others: a refused message would end
+the stream, and with it what others ask on it. When the stream is lost, claims that were written may have taken place:
+they fail as `Unavailable` and are never sent again. Those still waiting go to the next stream.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, Self
 
 import grpc
@@ -16,8 +18,9 @@ from google.protobuf.duration_pb2 import Duration
 from pydantic import SecretStr
 
 from adapters.grpc.gen.interlock.dedup.v1 import dedup_pb2 as pb
-from adapters.grpc.wire import OPTIONS, Tls, failure, metadata, rpc
-from domain.dedup import Scope, Verdict
+from adapters.grpc.pem import Tls
+from adapters.grpc.wire import OPTIONS, credentials, failure, metadata, rpc
+from domain.dedup import Scope, Verdict, check_keys, check_ttl, make_scope
 from domain.errors import InterlockError, Invalid, Unavailable
 
 MAX_KEYS: Final = 1000
@@ -57,6 +60,9 @@ class DedupClient:
         token: shown with every call.
         tls: what to check and show; None speaks plain text.
         deadline: seconds that each call may take.
+
+    Raises:
+        Misconfigured: the token cannot be sent.
     """
 
     def __init__(
@@ -65,7 +71,7 @@ class DedupClient:
         self._channel = (
             grpc.aio.insecure_channel(address, options=OPTIONS)
             if tls is None
-            else grpc.aio.secure_channel(address, tls.credentials, options=OPTIONS)
+            else grpc.aio.secure_channel(address, credentials(tls), options=OPTIONS)
         )
         self._metadata = metadata(token)
         self._deadline = deadline
@@ -87,17 +93,18 @@ class DedupClient:
 
         Args:
             scope: service and run.
-            keys: checked keys.
+            keys: 1 to 10,000 keys.
             ttl: how long they are remembered at least; the service's default if None.
 
         Raises:
             Unavailable: no answer in time, or the stream was lost; the claim may have taken place.
             Misconfigured: the service does not let us in.
-            Invalid: a key cannot be written as UTF-8.
+            Invalid: an argument breaks a rule of the service, and nothing was sent.
         """
         if self._closed:
             raise Unavailable(_DEPENDENCY, "this client is closed")
-        _check_text(keys)
+        _check(scope, keys)
+        check_ttl(ttl)
         loop = asyncio.get_running_loop()
         questions = [_Question(scope, ttl, part, loop.create_future()) for part in _parts(keys)]
         self._waiting.extend(questions)
@@ -119,6 +126,7 @@ class DedupClient:
 
     async def exists(self, scope: Scope, key: str) -> Found:
         """Look whether a key is known, and claim nothing. Raises as `check` does."""
+        _check(scope, (key,), "key")
         told = await self._call(
             "Exists", pb.ExistsRequest(service_code=scope.service_code, run_id=scope.run_id, key=key)
         )
@@ -126,11 +134,14 @@ class DedupClient:
 
     async def get(self, scope: Scope, key: str) -> Found:
         """Look up a key's value. Raises as `check` does."""
+        _check(scope, (key,), "key")
         told = await self._call("Get", pb.GetRequest(service_code=scope.service_code, run_id=scope.run_id, key=key))
         return Found(told.found, told.value, told.degraded)
 
     async def put(self, scope: Scope, key: str, value: bytes, ttl: timedelta | None = None) -> bool:
         """Give a key a value, and say whether a store missed it. Raises as `check` does."""
+        _check(scope, (key,), "key")
+        check_ttl(ttl)
         request = pb.SetRequest(
             service_code=scope.service_code, run_id=scope.run_id, key=key, value=value, ttl=_duration(ttl)
         )
@@ -139,11 +150,13 @@ class DedupClient:
 
     async def count(self, scope: Scope) -> KeyCount:
         """Count the keys of a run. Raises as `check` does."""
+        _check_scope(*scope)
         told = await self._call("RunStats", pb.RunStatsRequest(service_code=scope.service_code, run_id=scope.run_id))
         return KeyCount(told.keys, told.degraded)
 
     async def forget(self, scope: Scope) -> int:
         """Forget a run, and say how many keys it had. Raises as `check` does; repeating it is safe."""
+        _check_scope(*scope)
         request = pb.ForgetRunRequest(service_code=scope.service_code, run_id=scope.run_id)
         forgotten: int = (await self._call("ForgetRun", request)).forgotten
         return forgotten
@@ -194,6 +207,9 @@ class DedupClient:
                 _answer(asked.popleft(), told)
         except grpc.aio.AioRpcError as error:
             failed = failure(error)
+            if isinstance(failed, Invalid):
+                # Whose mistake it was is unknown, and what others asked on the stream may have taken place.
+                failed = Unavailable(_DEPENDENCY, f"it refused a message of the stream: {failed}")
         except asyncio.CancelledError:
             _raise_if_ours()
         finally:
@@ -251,13 +267,12 @@ def _raise_if_ours() -> None:
         raise  # noqa: PLE0704 - called while one is handled
 
 
-def _check_text(keys: Sequence[str]) -> None:
-    for index, key in enumerate(keys):
-        try:
-            if not key.isascii():
-                key.encode()
-        except UnicodeEncodeError:
-            raise Invalid(f"keys[{index}]", "must be text that UTF-8 can hold") from None
+def _check(scope: Scope, keys: Sequence[str], field: str = "keys") -> None:
+    _check_scope(*scope)
+    check_keys(keys, field)
+
+
+_check_scope = lru_cache(maxsize=4096)(make_scope)
 
 
 def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:

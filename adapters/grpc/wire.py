@@ -9,6 +9,7 @@ from google.rpc import error_details_pb2, status_pb2
 from pydantic import SecretStr
 
 from adapters.grpc.gen.interlock.dedup.v1 import dedup_pb2 as pb
+from adapters.grpc.pem import Tls
 from domain.errors import InterlockError, Invalid, Misconfigured, Unavailable
 
 _DETAILS: Final = "grpc-status-details-bin"
@@ -28,17 +29,13 @@ OPTIONS: Final = [
 ]
 
 
-class Tls(NamedTuple):
-    """PEM texts: what the service's certificate is checked by, and our own certificate and key where it wants one."""
+ADDRESS: Final = "must be host:port, or [IPv6]:port"
+_MAX_PORT: Final = 65_535
 
-    ca: bytes
-    certificate: bytes | None = None
-    key: bytes | None = None
 
-    @property
-    def credentials(self) -> grpc.ChannelCredentials:
-        """The same, as gRPC takes it."""
-        return grpc.ssl_channel_credentials(self.ca, self.key, self.certificate)
+def credentials(tls: Tls) -> grpc.ChannelCredentials:
+    """Give TLS as gRPC takes it."""
+    return grpc.ssl_channel_credentials(tls.ca, tls.key, tls.certificate)
 
 
 class Rpc(NamedTuple):
@@ -56,9 +53,33 @@ def rpc(name: str) -> Rpc:
     return Rpc(f"/{_SERVICE.full_name}/{name}", request.SerializeToString, response.FromString)
 
 
-def metadata(token: SecretStr | None) -> tuple[tuple[str, str], ...]:
-    """Give what shows a token."""
-    return () if token is None else (("authorization", f"Bearer {token.get_secret_value()}"),)
+def is_address(text: str) -> bool:
+    """Say whether a text is `host:port` (`ADDRESS`); gRPC would look for anything else for ever."""
+    host, _, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    return (
+        bool(host)
+        and text.isprintable()
+        and " " not in text
+        and (bracketed or ":" not in host)
+        and port.isascii()
+        and port.isdecimal()
+        and 1 <= int(port) <= _MAX_PORT
+    )
+
+
+def metadata(token: SecretStr | None, setting: str = "token") -> tuple[tuple[str, str], ...]:
+    """Give what shows a token.
+
+    Raises:
+        Misconfigured: it cannot be sent.
+    """
+    if token is None:
+        return ()
+    shown = token.get_secret_value()
+    if not (shown and shown.isascii() and shown.isprintable() and " " not in shown):
+        raise Misconfigured(setting, "must have visible ASCII characters alone")
+    return (("authorization", f"Bearer {shown}"),)
 
 
 def failure(error: grpc.RpcError) -> InterlockError:

@@ -13,6 +13,7 @@ fetched: only what this process has scheduled itself is still filtered, so that 
 
 import logging
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -26,11 +27,13 @@ from scrapy.settings import BaseSettings
 from scrapy.statscollectors import StatsCollector
 
 from adapters.grpc.gen.interlock.dedup.v1 import dedup_pb2 as pb
-from adapters.grpc.wire import OPTIONS, Tls, failure, metadata, rpc
-from domain.dedup import Scope, make_scope
-from domain.errors import InterlockError, Invalid, Misconfigured
+from adapters.grpc.pem import read_tls
+from adapters.grpc.wire import ADDRESS, OPTIONS, credentials, failure, is_address, metadata, rpc
+from domain.dedup import Scope, check_ttl, make_scope
+from domain.errors import InterlockError, Invalid, Misconfigured, Retryable
 
 PREFIX: Final = "INTERLOCK_DEDUP_"
+MAX_DEADLINE: Final = 60
 PAUSE_SECONDS: Final = 5.0
 """How long nobody is asked after the service failed."""
 
@@ -43,6 +46,9 @@ class InterlockDupeFilter(RFPDupeFilter):
     Settings, each after INTERLOCK_DEDUP_: ADDRESS, SERVICE_CODE and RUN_ID; optionally TTL (seconds),
     DEADLINE (seconds, 1 by default), TOKEN, and for TLS the files CA_FILE, CERTIFICATE_FILE and KEY_FILE.
 
+    A permanent mistake is told at the start: settings are checked, and the service is asked something harmless, which
+    shows whether it takes the token. Outages, at the start too, leave requests unfiltered.
+
     Counts `interlock_dedup/new`, `…/seen` and `…/degraded` in the crawler's stats.
     """
 
@@ -51,10 +57,15 @@ class InterlockDupeFilter(RFPDupeFilter):
         """Make the filter of a crawler.
 
         Raises:
-            Misconfigured: a setting is missing or cannot work.
+            Misconfigured: a setting is missing or cannot work, or the service refuses it.
         """
         made = super().from_crawler(crawler)
         made._connect(crawler.settings, crawler.stats)  # noqa: SLF001 - our own
+        try:
+            made._try_out()  # noqa: SLF001 - our own
+        except BaseException:
+            made.close("misconfigured")
+            raise
         return made
 
     def request_seen(self, request: Request) -> bool:
@@ -69,19 +80,40 @@ class InterlockDupeFilter(RFPDupeFilter):
     def _connect(self, settings: BaseSettings, stats: StatsCollector | None) -> None:
         self._stats = stats
         self._scope = _scope(settings)
-        self._deadline = settings.getfloat(f"{PREFIX}DEADLINE", 1.0)
+        self._deadline = _deadline(settings)
         self._ttl = _ttl(settings)
-        self._metadata = metadata(SecretStr(token) if (token := settings.get(f"{PREFIX}TOKEN")) else None)
+        token = settings.get(f"{PREFIX}TOKEN")
+        self._metadata = metadata(SecretStr(str(token)) if token else None, f"{PREFIX}TOKEN")
         self._asked_again_at = 0.0
         address = _required(settings, "ADDRESS")
-        ca = _file(settings, "CA_FILE")
-        if ca is None:
-            self._channel = grpc.insecure_channel(address, options=OPTIONS)
-        else:
-            tls = Tls(ca, _file(settings, "CERTIFICATE_FILE"), _file(settings, "KEY_FILE"))
-            self._channel = grpc.secure_channel(address, tls.credentials, options=OPTIONS)
+        if not is_address(address):
+            raise Misconfigured(f"{PREFIX}ADDRESS", ADDRESS)
+        ca, certificate, key = (_path(settings, name) for name in ("CA_FILE", "CERTIFICATE_FILE", "KEY_FILE"))
+        tls = read_tls(ca, certificate, key, lambda name: PREFIX + name.upper())
+        self._channel = (
+            grpc.insecure_channel(address, options=OPTIONS)
+            if tls is None
+            else grpc.secure_channel(address, credentials(tls), options=OPTIONS)
+        )
         method = rpc("CheckIfNew")
         self._check = self._channel.unary_unary(method.path, method.serialize, method.deserialize)
+
+    def _try_out(self) -> None:
+        """Ask for a key and claim nothing: what the service refuses now, it would refuse for the whole crawl."""
+        method = rpc("Exists")
+        ask = self._channel.unary_unary(method.path, method.serialize, method.deserialize)
+        request = pb.ExistsRequest(service_code=self._scope.service_code, run_id=self._scope.run_id, key="start")
+        try:
+            ask(request, timeout=self._deadline, metadata=self._metadata)
+        except grpc.RpcError as error:
+            match failure(error):
+                case Invalid(place=place, reason=reason):
+                    raise Misconfigured(PREFIX + place.upper(), reason) from None
+                case Misconfigured(reason=reason):
+                    unknown = error.code() is grpc.StatusCode.UNIMPLEMENTED
+                    raise Misconfigured(f"{PREFIX}{'ADDRESS' if unknown else 'TOKEN'}", reason) from None
+                case outage:
+                    _log.info("The filter was not tried out: %s", outage)  # the first request tells, if it lasts
 
     def _claimed_before(self, key: str) -> bool:
         now = time.monotonic()
@@ -104,7 +136,8 @@ class InterlockDupeFilter(RFPDupeFilter):
         return not told.is_new
 
     def _pause(self, error: InterlockError) -> None:
-        _log.warning("Requests are fetched unfiltered for %s s: %s", PAUSE_SECONDS, error)
+        level = logging.WARNING if isinstance(error, Retryable) else logging.ERROR
+        _log.log(level, "Requests are fetched unfiltered for %s s: %s", PAUSE_SECONDS, error)
         self._asked_again_at = time.monotonic() + PAUSE_SECONDS
 
     def _count(self, outcome: str) -> None:
@@ -120,8 +153,25 @@ def _scope(settings: BaseSettings) -> Scope:
 
 
 def _ttl(settings: BaseSettings) -> Duration | None:
-    seconds = settings.getint(f"{PREFIX}TTL")
-    return Duration(seconds=seconds) if seconds else None
+    value = settings.get(f"{PREFIX}TTL")
+    if value is None or value == "":
+        return None
+    try:
+        seconds = int(value)
+        check_ttl(timedelta(seconds=seconds))
+    except (TypeError, ValueError, OverflowError, Invalid):
+        raise Misconfigured(f"{PREFIX}TTL", "must be whole seconds, over zero and at most 30 days") from None
+    return Duration(seconds=seconds)
+
+
+def _deadline(settings: BaseSettings) -> float:
+    try:
+        seconds = float(settings.get(f"{PREFIX}DEADLINE", 1.0))
+    except (TypeError, ValueError):
+        seconds = 0.0
+    if not 0 < seconds <= MAX_DEADLINE:
+        raise Misconfigured(f"{PREFIX}DEADLINE", f"must be seconds, over zero and at most {MAX_DEADLINE}")
+    return seconds
 
 
 def _required(settings: BaseSettings, name: str) -> str:
@@ -131,11 +181,6 @@ def _required(settings: BaseSettings, name: str) -> str:
     return str(value)
 
 
-def _file(settings: BaseSettings, name: str) -> bytes | None:
+def _path(settings: BaseSettings, name: str) -> Path | None:
     path = settings.get(PREFIX + name)
-    if not path:
-        return None
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise Misconfigured(PREFIX + name, f"{path} cannot be read: {error.strerror}") from None
+    return Path(path) if path else None

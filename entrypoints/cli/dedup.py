@@ -3,15 +3,14 @@
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from domain.errors import Misconfigured
+from domain.errors import Invalid, Misconfigured
 from entrypoints.cli.output import Json, emit, run, say, tell
-from entrypoints.cli.serve import addresses_of, only_loopback, until_told
+from entrypoints.cli.serve import addresses_of, check_tokens, only_loopback, until_told
 from entrypoints.cli.session import loaded
 from entrypoints.durations import read_duration
 from entrypoints.settings import DedupSettings, Settings, variable
@@ -88,7 +87,7 @@ def serve(
 def check(
     service: Service,
     run_id: Run,
-    keys: Annotated[list[str] | None, typer.Argument(help="Keys; without any, each line of standard input.")] = None,
+    keys: Annotated[list[str] | None, typer.Argument(help="Keys; without any, the lines of standard input.")] = None,
     ttl: Annotated[
         str | None, typer.Option(help="How long they are remembered: 45s, 90m, 12h, 30d; the service's if not given.")
     ] = None,
@@ -103,7 +102,7 @@ def check(
 
     scope = make_scope(service, run_id)
     span = None if ttl is None else check_ttl(read_duration(ttl, "--ttl"))
-    asked = keys or [line.rstrip("\r\n") for line in typer.get_text_stream("stdin")]
+    asked = keys or list(_lines())
     for start in range(0, max(len(asked), 1), MAX_KEYS):
         check_keys(asked[start : start + MAX_KEYS])
 
@@ -185,6 +184,7 @@ async def _serve(settings: Settings, *, is_worker: bool) -> None:
     services = [container.dedup_service()]
     with until_told() as stop, contextlib.ExitStack() as open_ports:
         try:
+            await check_tokens(settings, container)
             if grpc.metrics_port is not None:
                 open_ports.enter_context(figures_at(grpc.host, grpc.metrics_port, container.metrics().text))
             async with serving(calls, services, how) as port:
@@ -203,7 +203,9 @@ async def _serve(settings: Settings, *, is_worker: bool) -> None:
 
 
 def _serve_processes(settings: Settings, processes: int, options: list[str]) -> None:
+    from entrypoints.container import Container
     from entrypoints.grpc.processes import reserved_port, run_processes
+    from entrypoints.grpc.server import credentials_from
 
     grpc = settings.grpc
 
@@ -217,6 +219,9 @@ def _serve_processes(settings: Settings, processes: int, options: list[str]) -> 
         return ["-m", "entrypoints.cli.main", "dedup", "serve", "--worker", *where, *options]
 
     async def supervise(port: int) -> bool:
+        # What the processes would end of is told once, and here.
+        credentials_from(grpc)
+        await check_tokens(settings, Container(settings=settings))
         with until_told() as stop:
             commands = [command(index, port) for index in range(processes)]
             return await run_processes(commands, stop, lambda: _tell_where(settings, port, processes))
@@ -263,23 +268,43 @@ def _tell_where(settings: Settings, port: int, processes: int) -> None:
 @contextlib.asynccontextmanager
 async def _client(dedup: DedupSettings, address: str | None) -> "AsyncIterator[DedupClient]":
     from adapters.grpc.client import DedupClient
-    from adapters.grpc.wire import Tls
+    from adapters.grpc.pem import read_tls
+    from adapters.grpc.wire import ADDRESS, is_address, metadata
 
-    ca = _read(dedup.tls_ca_file, "tls_ca_file")
-    mine = _read(dedup.tls_certificate_file, "tls_certificate_file"), _read(dedup.tls_key_file, "tls_key_file")
-    tls = None if ca is None else Tls(ca, *mine)
-    client = DedupClient(address or dedup.address, token=dedup.token, tls=tls, deadline=CLIENT_SECONDS)
+    where = dedup.address if address is None else address
+    if not is_address(where):
+        if address is not None:
+            raise Invalid("--address", ADDRESS)
+        raise Misconfigured(variable(("dedup", "address")), ADDRESS)
+    metadata(dedup.token, variable(("dedup", "token")))  # names the variable, where the client could not
+    files = (dedup.tls_ca_file, dedup.tls_certificate_file, dedup.tls_key_file)
+    tls = read_tls(*files, lambda name: variable(("dedup", f"tls_{name}")))
+    client = DedupClient(where, token=dedup.token, tls=tls, deadline=CLIENT_SECONDS)
     try:
         yield client
     finally:
         await client.aclose()
 
 
-def _read(path: Path | None, name: str) -> bytes | None:
-    try:
-        return None if path is None else path.read_bytes()
-    except OSError as error:
-        raise Misconfigured(variable(("dedup", name)), f"{path} cannot be read: {error.strerror}") from None
+def _lines() -> Iterator[str]:
+    """Give the keys of standard input, one a line; empty lines are none.
+
+    Raises:
+        Invalid: naming the line.
+    """
+    from domain.dedup import check_keys
+
+    for number, line in enumerate(() if sys.stdin is None else sys.stdin.buffer, 1):
+        place = f"line {number} of standard input"
+        try:
+            key = line.decode().rstrip("\r\n")
+            if key:
+                check_keys((key,), "key")
+                yield key
+        except UnicodeDecodeError:
+            raise Invalid(place, "must be UTF-8") from None
+        except Invalid as error:
+            raise Invalid(place, error.reason) from None
 
 
 def _warn(*, degraded: bool) -> None:

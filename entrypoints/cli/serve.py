@@ -106,7 +106,7 @@ async def _serve(settings: Settings, address: tuple[str, int], *, with_worker: b
 
     with _listening(*address) as listener:
         async with _running(settings) as (container, stop):
-            await _check_tokens(settings, container)
+            await check_tokens(settings, container)
             # All of it before the line that says so: this opens files, and finds what is not set.
             server = _http_server(container.app())
             work = (container.platform(), container.queue(), container.consumption()) if with_worker else None
@@ -121,7 +121,7 @@ async def _serve(settings: Settings, address: tuple[str, int], *, with_worker: b
                         tasks.create_task(consume(*work, stop))
 
 
-async def _check_tokens(settings: Settings, container: "Container") -> None:
+async def check_tokens(settings: Settings, container: "Container") -> None:
     """Refuse to start where nobody could get in.
 
     Raises:

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
 Answer = Callable[[Any, float | None], Awaitable[Message]]
-"""A method: takes a message and the seconds that are left for it, None where there is no limit."""
+"""A method: takes a message and the seconds that are left for it, None where there is no limit.
+
+One that streams checks its message when it is called, and begins to work when what it gave is awaited.
+"""
 
 IN_WORK: Final = 32
 """Requests of one stream that are in work at a time; more are read when answers have gone out."""
@@ -149,17 +152,18 @@ class Calls:
         return handle
 
     async def _answer_in_order(self, name: str, method: Method, context: "Context") -> None:
-        """Answer each request of a stream in its turn; the first that fails ends the stream after those before it."""
+        """Answer each request of a stream in its turn; the first that fails ends the stream after those before it.
+
+        Requests are checked in order before they are worked on: nothing behind a bad one is begun.
+        """
         judge = _Judge(self._access, context, method.scope)
         await judge.judge()
         room = asyncio.Semaphore(IN_WORK)
         work: deque[asyncio.Task[Message]] = deque()
         more = asyncio.Event()
 
-        async def answer(request: Message) -> Message:
-            started = perf_counter()
-            await judge.judge()
-            response = await method.answer(request, _seconds_left(context))
+        async def timed(answer: Awaitable[Message], started: float) -> Message:
+            response = await answer
             self._metrics.observe("grpc_call_seconds", perf_counter() - started, method=name, code="OK")
             return response
 
@@ -169,7 +173,10 @@ class Calls:
                 request = await context.read()
                 if request is grpc.aio.EOF:
                     return
-                work.append(asyncio.create_task(answer(request)))
+                started = perf_counter()
+                await judge.judge()
+                answer = method.answer(request, _seconds_left(context))
+                work.append(asyncio.create_task(timed(answer, started)))
                 more.set()
 
         async with self._reading(read()) as reader:

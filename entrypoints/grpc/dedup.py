@@ -4,7 +4,8 @@ Arguments are checked by `domain.dedup`, answers are given by `application.dedup
 what is told is told once a period (FC-09).
 """
 
-import time
+import asyncio
+from collections.abc import Awaitable
 from datetime import timedelta
 from functools import lru_cache
 from typing import Final
@@ -15,13 +16,13 @@ from google.protobuf.duration_pb2 import Duration
 from adapters.grpc.gen.interlock.dedup.v1 import dedup_pb2 as pb
 from application import dedup
 from application.dedup import DedupCache
-from domain.dedup import MAX_VALUE_BYTES, check_keys, check_ttl, make_scope
+from domain.dedup import MAX_VALUE_BYTES, Scope, check_keys, check_ttl, make_scope
 from domain.errors import Invalid
 from entrypoints.grpc.calls import Method, Service
 from ports.metrics import Metrics
 
 TOLD_SECONDS: Final = 30.0
-"""Degraded answers are logged at most this often."""
+"""Degraded answers are logged at most this often: the first at once, those after it when the period ends."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("interlock.dedup")
 
@@ -43,7 +44,7 @@ class DedupService:
         self._metrics = metrics
         self._default_ttl = default_ttl
         self._degraded = 0
-        self._told_at = -TOLD_SECONDS
+        self._period: asyncio.TimerHandle | None = None
 
     @property
     def service(self) -> Service:
@@ -72,14 +73,19 @@ class DedupService:
             self._tell_degraded()
         return pb.CheckIfNewResponse(is_new=told.is_new[0], degraded=told.degraded)
 
-    async def check_many_if_new(
+    def check_many_if_new(
         self, request: pb.CheckManyIfNewRequest, seconds: float | None
-    ) -> pb.CheckManyIfNewResponse:
-        """Claim keys (R-209)."""
+    ) -> Awaitable[pb.CheckManyIfNewResponse]:
+        """Claim keys (R-209). Arguments are checked at once, and keys claimed when the answer is awaited."""
         scope = _scope(request.service_code, request.run_id)
         keys = list(request.keys)
         check_keys(keys)
-        told = await dedup.check_if_new(self._cache, scope, keys, self._ttl(request), seconds)
+        return self._claim(scope, keys, self._ttl(request), seconds)
+
+    async def _claim(
+        self, scope: Scope, keys: list[str], ttl: timedelta, seconds: float | None
+    ) -> pb.CheckManyIfNewResponse:
+        told = await dedup.check_if_new(self._cache, scope, keys, ttl, seconds)
         if told.degraded:
             self._tell_degraded()
         return pb.CheckManyIfNewResponse(is_new=told.is_new, degraded=told.degraded)
@@ -133,10 +139,16 @@ class DedupService:
 
     def _tell_degraded(self) -> None:
         self._degraded += 1
-        now = time.monotonic()
-        if now - self._told_at >= TOLD_SECONDS:
+        if self._period is None:
+            self._end_period()
+
+    def _end_period(self) -> None:
+        """Tell how many there were, and begin a period; where there were none, wait for the next one."""
+        self._period = None
+        if self._degraded:
             _log.warning("answers without a store", degraded_since_the_last_line=self._degraded)
-            self._told_at, self._degraded = now, 0
+            self._degraded = 0
+            self._period = asyncio.get_running_loop().call_later(TOLD_SECONDS, self._end_period)
 
 
 def read_ttl(ttl: Duration, default: timedelta) -> timedelta:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import grpc
@@ -13,12 +12,19 @@ import structlog
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from adapters.grpc.pem import read_certificates, read_pair
 from domain.errors import Misconfigured
 from entrypoints.grpc.calls import Calls, Service
 from entrypoints.settings import GrpcSettings, variable
 
 CLEAN_UP_SECONDS: Final = 5.0
 """How long calls that were cut off at the end of the grace period may still clean up after themselves."""
+
+LINGER_SECONDS: Final = 0.2
+"""How long, after the last answer, calls on open connections are still taken, and refused as UNAVAILABLE.
+
+When gRPC stops, it ends calls that it has received and not handed out as CANCELLED, which tells callers nothing.
+"""
 
 GOODBYE_SECONDS: Final = 1.0
 """How long, after the last answer, those who watch our health or read our reflection are waited for."""
@@ -79,6 +85,8 @@ async def serving(calls: Calls, services: Sequence[Service], how: Listening) -> 
         await state.enter_graceful_shutdown()
         calls.begin_to_stop()
         drained = await _drained(calls, how.grace_seconds)
+        if drained:
+            await asyncio.sleep(LINGER_SECONDS)
         await server.stop(GOODBYE_SECONDS if drained else None)
         if not drained and not await _drained(calls, CLEAN_UP_SECONDS):
             _log.error("calls did not end", seconds=CLEAN_UP_SECONDS)
@@ -97,37 +105,21 @@ def credentials_from(settings: GrpcSettings) -> grpc.ServerCredentials | None:
     """Give the server's TLS credentials, or None for plain text; with a client CA, callers need a certificate of it.
 
     Raises:
-        Misconfigured: a file is missing or cannot be read.
+        Misconfigured: a file is missing, cannot be read, or holds something else.
     """
-    certificate, key, client_ca = (
-        settings.tls_certificate_file,
-        settings.tls_key_file,
-        settings.tls_client_ca_file,
+    client_ca, client_ca_name = settings.tls_client_ca_file, variable(("grpc", "tls_client_ca_file"))
+    pair = read_pair(
+        settings.tls_certificate_file, settings.tls_key_file, lambda name: variable(("grpc", f"tls_{name}"))
     )
-    if certificate is None and key is None:
+    if pair is None:
         if client_ca is not None:
-            raise Misconfigured(variable(("grpc", "tls_client_ca_file")), "needs a certificate and a key of our own")
+            raise Misconfigured(client_ca_name, "needs a certificate and a key of our own")
         return None
-    if certificate is None or key is None:
-        name = "tls_certificate_file" if certificate is None else "tls_key_file"
-        raise Misconfigured(variable(("grpc", name)), "is not set; TLS needs both the certificate and its key")
-    pair = (read_file(key, ("grpc", "tls_key_file")), read_file(certificate, ("grpc", "tls_certificate_file")))
+    pairs = [(pair.key, pair.certificate)]
     if client_ca is None:
-        return grpc.ssl_server_credentials([pair])
-    roots = read_file(client_ca, ("grpc", "tls_client_ca_file"))
-    return grpc.ssl_server_credentials([pair], root_certificates=roots, require_client_auth=True)
-
-
-def read_file(path: Path, setting: tuple[str, ...]) -> bytes:
-    """Read a file that a setting names.
-
-    Raises:
-        Misconfigured: it cannot be read.
-    """
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise Misconfigured(variable(setting), f"{path} cannot be read: {error.strerror}") from None
+        return grpc.ssl_server_credentials(pairs)
+    roots = read_certificates(client_ca, client_ca_name)
+    return grpc.ssl_server_credentials(pairs, root_certificates=roots, require_client_auth=True)
 
 
 def _listen(server: grpc.aio.Server, how: Listening) -> int:
@@ -137,7 +129,5 @@ def _listen(server: grpc.aio.Server, how: Listening) -> int:
             return server.add_insecure_port(where)
         return server.add_secure_port(where, how.credentials)
     except RuntimeError as error:
-        reason = (
-            f"{where} cannot be listened on: the port is taken, the address not ours, or the key not its certificate's"
-        )
+        reason = f"{where} cannot be listened on: the port is taken, or the address not ours"
         raise Misconfigured(variable(("grpc", "port")), reason) from error

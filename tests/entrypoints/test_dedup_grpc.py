@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime
+from itertools import count
 from typing import Any
 
 import grpc
@@ -14,10 +15,12 @@ from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from adapters.grpc.gen.interlock.dedup.v1 import dedup_pb2 as pb
+from adapters.grpc.wire import rpc
 from application import dedup
 from domain.access import Caller
 from domain.errors import Unauthenticated
 from entrypoints.grpc import calls
+from entrypoints.grpc import dedup as service
 from tests.entrypoints.dedup_server import (
     DOWN,
     Served,
@@ -336,6 +339,85 @@ async def test_a_bad_request_ends_a_stream_after_the_answers_before_it(server: S
     assert [list((await stream.read()).is_new), list((await stream.read()).is_new)] == [[True], [False, True]]
     error = await refused(stream.read())
     assert (error.code(), fields_at_fault(error)) == (grpc.StatusCode.INVALID_ARGUMENT, ["service_code"])
+
+
+async def test_nothing_behind_a_bad_request_of_a_stream_is_claimed(store: WatchedKeys, server: Served) -> None:
+    """Nobody would be told what became of it."""
+    await server.ask("CheckIfNew", a_check("warm"))
+    stream = server.stream()
+    store.gate.clear()
+    for number in range(5):
+        await stream.write(checks(f"before-{number}"))
+    await stream.write(checks("x", ""))
+    for number in range(5):
+        await stream.write(checks(f"behind-{number}"))
+    await until(lambda: store.in_work == 5)
+    store.gate.set()
+    assert [list((await stream.read()).is_new) for _ in range(5)] == [[True]] * 5
+    assert fields_at_fault(await refused(stream.read())) == ["keys[1]"]
+    assert (await server.ask("RunStats", MESSAGES["RunStats"]())).keys == 6
+
+
+async def test_nothing_behind_a_revoked_token_is_claimed(store: WatchedKeys, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judge takes its time, so that requests wait behind the one that it is asked for."""
+    gate = asyncio.Event()
+    gate.set()
+
+    class Slow(Tokens):
+        async def identify(self, token: SecretStr, now: datetime, /) -> Caller:
+            await gate.wait()
+            return await super().identify(token, now)
+
+    monkeypatch.setattr(calls, "JUDGED_SECONDS", 0.0)
+    tokens = Slow()
+    async with served(store, access=tokens) as server:
+        stream = server.stream(authorization="Bearer crawler")
+        await stream.write(checks("a"))
+        assert list((await stream.read()).is_new) == [True]
+        tokens.known.clear()
+        gate.clear()
+        for number in range(10):
+            await stream.write(checks(f"behind-{number}"))
+        gate.set()
+        assert (await refused(stream.read())).code() is grpc.StatusCode.UNAUTHENTICATED
+    assert store.claims == 1
+
+
+async def test_at_a_stop_under_load_callers_are_told_unavailable() -> None:
+    """Each asks again as soon as it is answered, so that there are always calls that gRPC has yet to hand out."""
+
+    async def ask(port: int, number: int) -> grpc.StatusCode:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            method = rpc("CheckIfNew")
+            ask = channel.unary_unary(method.path, method.serialize, method.deserialize)
+            for turn in count():
+                try:
+                    await ask(a_check(f"{number}-{turn}"), timeout=10)
+                except grpc.aio.AioRpcError as error:
+                    return error.code()
+                if turn == 5:
+                    warm.append(number)
+        raise AssertionError
+
+    warm: list[int] = []
+    async with served(WatchedKeys()) as server:
+        asking = [asyncio.create_task(ask(server.port, number)) for number in range(20)]
+        await until(lambda: len(warm) == 20)
+    assert set(await asyncio.gather(*asking)) == {grpc.StatusCode.UNAVAILABLE}
+
+
+async def test_every_degraded_answer_is_told_of(
+    store: WatchedKeys, server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first at once, the rest when the period ends, and none afterwards."""
+    monkeypatch.setattr(service, "TOLD_SECONDS", 0.3)
+    store.error = DOWN
+    with capture_logs() as logged:
+        for number in range(12):
+            await server.ask("CheckIfNew", a_check(str(number)))
+        await until(lambda: len(logged) == 2)
+        await asyncio.sleep(0.7)  # two periods in which another line would have been written
+    assert [line["degraded_since_the_last_line"] for line in logged] == [1, 11]
 
 
 async def test_stopping_ends_streams_after_what_they_have_read(store: WatchedKeys) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,7 +17,7 @@ from scrapy.utils.test import get_crawler
 
 from adapters.scrapy.dupefilter import InterlockDupeFilter
 from domain.errors import Misconfigured
-from tests.entrypoints.dedup_server import PATIENCE, ROOT, environment, server_process
+from tests.entrypoints.dedup_server import PATIENCE, ROOT, environment, interlock, server_process
 
 PAGES = 30
 MEMORY = {"INTERLOCK_DEDUP__BACKEND": "memory"}
@@ -178,9 +179,41 @@ def _filter(address: str, **more: object) -> InterlockDupeFilter:
         ("INTERLOCK_DEDUP_RUN_ID", ""),
         ("INTERLOCK_DEDUP_RUN_ID", "x" * 129),
         ("INTERLOCK_DEDUP_CA_FILE", "/none.pem"),
+        ("INTERLOCK_DEDUP_CA_FILE", __file__),
+        ("INTERLOCK_DEDUP_KEY_FILE", ""),
+        ("INTERLOCK_DEDUP_ADDRESS", "junk"),
+        ("INTERLOCK_DEDUP_ADDRESS", "127.0.0.1:99999"),
+        ("INTERLOCK_DEDUP_TTL", "soon"),
+        ("INTERLOCK_DEDUP_TTL", "0"),
+        ("INTERLOCK_DEDUP_TTL", "-1"),
+        ("INTERLOCK_DEDUP_TTL", "2592001"),
+        ("INTERLOCK_DEDUP_TTL", "9" * 30),
+        ("INTERLOCK_DEDUP_DEADLINE", "soon"),
+        ("INTERLOCK_DEDUP_DEADLINE", "0"),
+        ("INTERLOCK_DEDUP_DEADLINE", "nan"),
+        ("INTERLOCK_DEDUP_TOKEN", "ilk_a\nb"),
+        ("INTERLOCK_DEDUP_TOKEN", "ilk_é"),
     ],
 )
 def test_a_bad_setting_is_named(name: str, value: str) -> None:
+    more = {"INTERLOCK_DEDUP_CERTIFICATE_FILE": __file__} if name.endswith("KEY_FILE") else {}
     with pytest.raises(Misconfigured) as refused:
-        _filter("127.0.0.1:1", **{name: value})
+        _filter("127.0.0.1:1", **{**more, name: value})
     assert refused.value.setting == name
+
+
+def test_a_token_that_is_not_taken_is_told_at_the_start(tmp_path: Path) -> None:
+    """Not a crawl without a filter."""
+    variables = {**MEMORY, "INTERLOCK_AUTH__TOKENS_FILE": str(tmp_path / "tokens.json")}
+    tokens = {
+        scope: interlock("token", "create", "--name", scope, "--scope", scope, **variables).stdout.strip()
+        for scope in ("ingest", "view")
+    }
+    with server_process(variables=variables) as server:
+        for wrong in ("", "ilk_wrong", tokens["view"]):
+            with pytest.raises(Misconfigured) as refused:
+                _filter(server.address, INTERLOCK_DEDUP_TOKEN=wrong)
+            assert refused.value.setting == "INTERLOCK_DEDUP_TOKEN"
+        one = _filter(server.address, INTERLOCK_DEDUP_TOKEN=tokens["ingest"], INTERLOCK_DEDUP_TTL="60")
+        assert not one.request_seen(Request("http://site.example/"))
+        one.close("finished")

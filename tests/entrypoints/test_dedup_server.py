@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from contextlib import closing
@@ -25,10 +26,11 @@ from pydantic import SecretStr
 
 from adapters.grpc.client import DedupClient
 from adapters.grpc.gen.interlock.dedup.v1 import dedup_pb2 as pb
-from adapters.grpc.wire import Tls, rpc
+from adapters.grpc.pem import Tls
+from adapters.grpc.wire import rpc
 from domain.dedup import make_scope
 from domain.errors import Misconfigured, Unavailable
-from tests.entrypoints.dedup_server import a_check, interlock, server_process, until
+from tests.entrypoints.dedup_server import ROOT, a_check, interlock, server_process, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_loop")]
 
@@ -368,6 +370,92 @@ def test_half_a_tls_setup_is_refused(certificates: Certificates, tmp_path: Path)
         refused = interlock("dedup", "serve", "--port", "0", **{**variables, name: value})
         assert refused.returncode == 2
         assert refused.stderr.startswith(f"error: {name}: ")
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_tls_files_that_hold_something_else_are_named_in_one_line(
+    certificates: Certificates, tmp_path: Path, processes: str, shared: dict[str, str]
+) -> None:
+    junk = tmp_path / "junk.pem"
+    junk.write_text("junk", encoding="ascii")
+    key = serialization.load_pem_private_key(certificates.server_key.read_bytes(), None)
+    locked = _write(
+        tmp_path / "locked.key",
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        ),
+    )
+    variables = _tls(certificates, mutual=True) | shared
+    for name, value in (
+        ("INTERLOCK_GRPC__TLS_CERTIFICATE_FILE", junk),
+        ("INTERLOCK_GRPC__TLS_KEY_FILE", junk),
+        ("INTERLOCK_GRPC__TLS_KEY_FILE", certificates.client_key),
+        ("INTERLOCK_GRPC__TLS_KEY_FILE", locked),
+        ("INTERLOCK_GRPC__TLS_CLIENT_CA_FILE", junk),
+    ):
+        changed = {**variables, name: str(value)}
+        refused = interlock("dedup", "serve", "--port", "0", "--processes", processes, **changed)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
+        assert refused.stderr.startswith(f"error: {name}: {value} ")
+
+
+def test_bad_settings_of_commands_are_named_in_one_line(certificates: Certificates, tmp_path: Path) -> None:
+    junk = str(_write(tmp_path / "junk.pem", b"junk"))
+    tls = {
+        "INTERLOCK_DEDUP__TLS_CA_FILE": str(certificates.ca),
+        "INTERLOCK_DEDUP__TLS_CERTIFICATE_FILE": str(certificates.client),
+        "INTERLOCK_DEDUP__TLS_KEY_FILE": str(certificates.client_key),
+    }
+    for name, value in (
+        ("INTERLOCK_DEDUP__TLS_CA_FILE", junk),
+        ("INTERLOCK_DEDUP__TLS_CA_FILE", ""),
+        ("INTERLOCK_DEDUP__TLS_CERTIFICATE_FILE", junk),
+        ("INTERLOCK_DEDUP__TLS_CERTIFICATE_FILE", ""),
+        ("INTERLOCK_DEDUP__TLS_KEY_FILE", str(certificates.server_key)),
+        ("INTERLOCK_DEDUP__TOKEN", "ilk_a\nb"),
+        ("INTERLOCK_DEDUP__TOKEN", "ilk_é"),
+        ("INTERLOCK_DEDUP__ADDRESS", "127.0.0.1:99999"),
+    ):
+        refused = interlock("dedup", "stats", "pricing", "run-1", **{**tls, name: value})
+        assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1), refused.stderr
+        assert refused.stderr.startswith(f"error: {name}: ")
+        assert "ilk_" not in refused.stderr
+    for address in ("", "junk", ":50051", "127.0.0.1:0", "127.0.0.1:99999", "::1:50051", "a b:1"):
+        refused = interlock("dedup", "check", "pricing", "run-1", "a", "--address", address)
+        assert (refused.returncode, refused.stderr) == (2, "error: --address: must be host:port, or [IPv6]:port\n")
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("content", [None, "junk"])
+def test_it_does_not_start_without_the_tokens_that_it_is_to_judge_by(
+    content: str | None, processes: str, tmp_path: Path, shared: dict[str, str]
+) -> None:
+    file = tmp_path / "tokens.json"
+    if content is not None:
+        file.write_text(content, encoding="ascii")
+    variables = {**shared, "INTERLOCK_AUTH__TOKENS_FILE": str(file)}
+    refused = interlock("dedup", "serve", "--port", "0", "--processes", processes, **variables)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
+    assert refused.stderr.startswith(f"error: INTERLOCK_AUTH__TOKENS_FILE: {file}: ")
+
+
+def test_lines_of_standard_input() -> None:
+    """Empty ones are no keys; one that is not UTF-8, or too long, is named, and nothing is claimed."""
+    with server_process(variables=MEMORY) as server:
+        command = [sys.executable, "-m", "entrypoints.cli.main", "dedup", "check", "pricing", "run-1"]
+
+        def ask(stdin: bytes) -> "subprocess.CompletedProcess[bytes]":
+            return subprocess.run(
+                [*command, "--address", server.address], input=stdin, capture_output=True, check=False, cwd=ROOT
+            )
+
+        for stdin, place in ((b"a\n\xff\xfe\n", "line 2"), (b"a\n\n" + b"k" * 65_537, "line 3"), (b"\n\n", "keys")):
+            refused = ask(stdin)
+            assert (refused.returncode, refused.stdout, refused.stderr.count(b"\n")) == (2, b"", 1), refused.stderr
+            assert refused.stderr.startswith(f"error: {place}".encode())
+        assert ask("\na\r\n\r\né".encode()).stdout == "new\ta\nnew\té\n".encode()
 
 
 def test_an_idle_server_stops_at_once() -> None:

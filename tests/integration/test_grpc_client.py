@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import grpc
@@ -11,7 +12,7 @@ from adapters.grpc.client import MAX_KEYS, DedupClient
 from adapters.grpc.gen.interlock.dedup.v1 import dedup_pb2 as pb
 from adapters.grpc.key_store import GrpcKeyStore
 from adapters.grpc.wire import rpc
-from domain.dedup import Verdict, make_scope
+from domain.dedup import Scope, Verdict, make_scope
 from domain.errors import Invalid, Unavailable
 from tests.contracts.key_store import HOUR, PRICING
 from tests.entrypoints.dedup_server import DOWN, WatchedKeys, served, until
@@ -55,6 +56,46 @@ async def test_text_that_utf_8_cannot_hold_is_refused_alone() -> None:
         with pytest.raises(Invalid, match=r"keys\[1\]"):
             await client.check(PRICING, ["b", "\ud800"])
         assert (await good).is_new == [True]
+
+
+@pytest.mark.parametrize(
+    ("scope", "keys", "ttl", "place"),
+    [
+        (PRICING, [""], None, "keys[0]"),
+        (PRICING, ["x", "k" * 65_537], None, "keys[1]"),
+        (PRICING, [], None, "keys"),
+        (PRICING, ["k"] * 10_001, None, "keys"),
+        (Scope("BAD", "run-1"), ["x"], None, "service_code"),
+        (Scope("pricing", ""), ["x"], None, "run_id"),
+        (PRICING, ["x"], timedelta(days=31), "ttl"),
+        (PRICING, ["x"], timedelta(), "ttl"),
+    ],
+)
+async def test_a_bad_argument_is_its_callers_alone(
+    scope: Scope, keys: list[str], ttl: timedelta | None, place: str
+) -> None:
+    """Those who share its message and its stream are answered, and their keys are claimed once."""
+    async with served(WatchedKeys()) as server, DedupClient(f"127.0.0.1:{server.port}") as client:
+        before = [asyncio.create_task(client.check(PRICING, [f"a{number}"])) for number in range(20)]
+        culprit = asyncio.create_task(client.check(scope, keys, ttl))
+        after = [asyncio.create_task(client.check(PRICING, [f"b{number}"])) for number in range(20)]
+        with pytest.raises(Invalid) as refused:
+            await culprit
+        assert refused.value.place == place
+        assert await asyncio.gather(*before, *after) == [Verdict([True], degraded=False)] * 40
+        assert server.metrics.total("grpc_streams_refused_total") == 0
+
+
+async def test_a_stream_that_is_refused_is_nobodys_mistake(peer_at: "tuple[Peer, int]") -> None:
+    """A server with stricter rules: whose message it was is not known, and claims may have taken place."""
+    peer, port = peer_at
+    peer.answering, peer.code = False, grpc.StatusCode.INVALID_ARGUMENT
+    async with DedupClient(f"127.0.0.1:{port}", deadline=5) as client:
+        told = await asyncio.gather(
+            *(client.check(make_scope("pricing", f"run-{number}"), ["a"]) for number in range(5)),
+            return_exceptions=True,
+        )
+        assert [type(error) for error in told] == [Unavailable] * 5
 
 
 async def test_no_answer_in_time_is_unavailable_and_later_answers_are_not_mixed_up() -> None:
@@ -107,17 +148,19 @@ class Peer:
     Attributes:
         keys: of each message that arrived.
         answering: whether it answers; else it ends each stream after its first message.
+        code: what it ends them with.
     """
 
     def __init__(self) -> None:
         self.keys: list[list[str]] = []
         self.answering = True
+        self.code = grpc.StatusCode.UNAVAILABLE
 
     async def check_stream(self, requests: AsyncIterator[pb.CheckManyIfNewRequest], context: Any) -> None:
         async for request in requests:
             self.keys.append(list(request.keys))
             if not self.answering:
-                await context.abort(grpc.StatusCode.UNAVAILABLE, "gone")
+                await context.abort(self.code, "gone")
             await context.write(pb.CheckManyIfNewResponse(is_new=[True] * len(request.keys)))
 
 
