@@ -15,13 +15,14 @@ import grpc
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
+from adapters.grpc.client import DedupClient
 from adapters.grpc.gen.interlock.dedup.v1 import dedup_pb2 as pb
 from adapters.grpc.wire import rpc
 from adapters.memory.key_store import MemoryKeyStore
 from adapters.memory.metrics import MemoryMetrics
 from adapters.system.clock import SystemClock
 from application.dedup import DedupCache
-from domain.dedup import Scope
+from domain.dedup import Scope, make_scope
 from domain.errors import Unavailable
 from entrypoints.grpc.calls import Calls
 from entrypoints.grpc.dedup import DedupService
@@ -106,6 +107,19 @@ class WatchedKeys(MemoryKeyStore):
     async def forget(self, scope: Scope, /) -> int:
         await self._enter()
         return await super().forget(scope)
+
+
+async def reached(client: DedupClient) -> DedupClient:
+    """Give a client once its connection stands: on a machine with no time to spare, a first try may be turned away."""
+    scope = make_scope("warm-up", "run-1")
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                await client.check(scope, ["a"])
+            except Unavailable:
+                await asyncio.sleep(0.05)
+            else:
+                return client
 
 
 DOWN = Unavailable("a store", "connection refused")

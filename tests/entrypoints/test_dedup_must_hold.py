@@ -15,7 +15,7 @@ from adapters.grpc.client import DedupClient
 from adapters.grpc.wire import rpc
 from domain.dedup import make_scope
 from tests.engines import Engine
-from tests.entrypoints.dedup_server import ServerProcess, a_check, interlock, server_process
+from tests.entrypoints.dedup_server import ServerProcess, a_check, interlock, reached, server_process
 from tests.redis_engines import Server, free_port, server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_loop")]
@@ -33,6 +33,7 @@ def redis() -> Iterator[Server]:
 async def clients_of(address: str, number: int, deadline: float = 20) -> AsyncIterator[list[DedupClient]]:
     clients = [DedupClient(address, deadline=deadline) for _ in range(number)]
     try:
+        await asyncio.gather(*map(reached, clients))
         yield clients
     finally:
         await asyncio.gather(*(client.aclose() for client in clients))
