@@ -3,7 +3,9 @@
 `INTERLOCK_TEST_REDIS_URL` points the tests that share a server at another: its database is emptied by them.
 """
 
+import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -26,11 +28,12 @@ SERVICE = "interlock"
 
 
 def free_port() -> int:
-    """Give a port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Give a port that nobody listens on, from below those that the system gives out: so nobody gets it meanwhile."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @dataclass

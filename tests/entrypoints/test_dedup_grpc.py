@@ -312,7 +312,7 @@ async def test_a_stream_takes_a_bounded_number_into_work(store: WatchedKeys, ser
 
     async def send() -> None:
         nonlocal sent
-        for number in range(400):
+        for number in range(2000):
             await stream.write(checks(*(f"{number}-{part}-{'x' * 1000}" for part in range(20))))
             sent += 1
         await stream.done_writing()
@@ -321,13 +321,13 @@ async def test_a_stream_takes_a_bounded_number_into_work(store: WatchedKeys, ser
     await until(lambda: store.in_work == calls.IN_WORK)
     await asyncio.sleep(0.5)  # time in which more would have been taken
     assert store.in_work == store.most == calls.IN_WORK
-    assert sent < 400, "the client is held back too"
+    assert sent < 2000, "the client is held back too"
     store.gate.set()
     answers = 0
     while await stream.read() is not grpc.aio.EOF:
         answers += 1
     await sending
-    assert answers == 400
+    assert answers == 2000
     assert store.most == calls.IN_WORK
 
 

@@ -31,6 +31,7 @@ from adapters.grpc.wire import rpc
 from domain.dedup import make_scope
 from domain.errors import Misconfigured, Unavailable
 from tests.entrypoints.dedup_server import ROOT, a_check, interlock, reached, server_process, until
+from tests.redis_engines import free_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_loop")]
 
@@ -107,9 +108,8 @@ async def test_r201_many_askers_through_two_processes(shared: dict[str, str]) ->
 def _free_ports(number: int) -> int:
     """Give the first of so many ports in a row that nobody listens on."""
     while True:
-        with closing(socket.create_server(("127.0.0.1", 0))) as free:
-            port: int = free.getsockname()[1]
-        if port + number <= 65_536 and all(_refuses(f"127.0.0.1:{port + index}") for index in range(number)):
+        port = free_port()
+        if all(_refuses(f"127.0.0.1:{port + index}") for index in range(number)):
             return port
 
 
