@@ -4,12 +4,13 @@ python -m benchmarks.lifecycle
 """
 
 import asyncio
+import sqlite3
 import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from itertools import count, product
+from itertools import count
 from pathlib import Path
 from uuid import UUID
 
@@ -31,6 +32,7 @@ from benchmarks.figures import in_turn, micro, per_call, rate, show
 from domain.envelope import Envelope
 from domain.event import Head, RecordedEvent
 from domain.lifecycle import LifecycleDefinition, Move, Transition, fold
+from domain.times import format_time
 from ports.event_store import EventStore
 
 AGGREGATES = 300
@@ -141,6 +143,35 @@ def sqlite_appends(folder: str, events: int, callers: int) -> float:
     return asyncio.run(run())
 
 
+def bare_appends(folder: str, events: int) -> float:
+    """Give the limit of a lone caller: sqlite3 itself on our tables, a durable commit a save, no loop and no thread."""
+    path = Path(folder) / f"bare-{time.monotonic_ns()}.db"
+
+    async def prepare() -> list[list[Transition]]:
+        database = Database(path, EVENTS_SCHEMA)
+        histories = await prepared(SqliteEventStore(database))
+        await database.aclose()
+        return histories
+
+    saves = []
+    for facts in asyncio.run(prepare()):
+        last = head(facts[events - 1])
+        since = format_time(last.since)
+        row = (*last[:4], format_time(last.occurred_at), last.state, last.sequence, since)
+        saves.append((row, [(*fact[:1], fact.sequence, *fact[1:4], since, *fact[5:8]) for fact in facts[:events]]))
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA synchronous = FULL")
+    start = time.perf_counter()
+    for row, facts_rows in saves:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("INSERT INTO heads VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        connection.executemany("INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", facts_rows)
+        connection.execute("COMMIT")
+    seconds = (time.perf_counter() - start) / (AGGREGATES * events)
+    connection.close()
+    return seconds
+
+
 def peer_rebuild() -> Callable[[], float]:
     application = peer_application(None)
     run = Run("me")
@@ -208,13 +239,19 @@ def main() -> None:
     )
 
     with tempfile.TemporaryDirectory() as folder:
-        for events, callers in product((EVENTS, 1), (CALLERS, 1)):
-            ours, peer, ratio = in_turn(
-                partial(sqlite_appends, folder, events, callers),
-                partial(peer_appends, folder, one_at_a_time=events == 1),
-            )
-            what = f"append to SQLite, {events} a save, {callers} caller{'s' * (callers > 1)}"
+        for events in (EVENTS, 1):
+            peer_saves = partial(peer_appends, folder, one_at_a_time=events == 1)
+            ours, peer, ratio = in_turn(partial(sqlite_appends, folder, events, CALLERS), peer_saves)
+            what = f"append to SQLite, {events} a save, {CALLERS} callers"
             show("G15b", what, rate(1 / ours), f"{rate(1 / peer)} eventsourcing", 1 / ratio, ">= 2x")
+            alone = partial(sqlite_appends, folder, events, 1)
+            for name, beside in (
+                ("eventsourcing", peer_saves),
+                ("bare sqlite3", partial(bare_appends, folder, events)),
+            ):
+                ours, other, ratio = in_turn(alone, beside)
+                what = "the same, one caller that waits for the disk"
+                show("", what, rate(1 / ours), f"{rate(1 / other)} {name}", 1 / ratio, "-")
 
     ours, peer, ratio = in_turn(our_load_add_save, peer_load_add_save)
     show(
