@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, NamedTuple, TypeVar
 
+from application.deadlines import Deadlines
 from domain.dedup import Scope, Verdict, verdict
 from domain.errors import Misconfigured, Unavailable
 from ports.key_store import KeyStore
@@ -35,6 +36,7 @@ class DedupCache:
     secondary: KeyStore | None
     metrics: Metrics
     deadline: float = 1.0
+    limits: Deadlines = field(default_factory=Deadlines, init=False, repr=False)
 
     @property
     def targets(self) -> dict[str, KeyStore]:
@@ -236,8 +238,7 @@ async def _ask_all(
 async def _answer(cache: DedupCache, target: str, call: str, asked: Awaitable[T], seconds: float) -> T | None:
     """Wait for a target so long; None where it failed or was too slow. Mistakes of our own are raised (FC-09)."""
     try:
-        async with asyncio.timeout(max(seconds, 0)):
-            return await asked
+        return await cache.limits.within(seconds, asked)
     except TimeoutError:
         reason = "timeout"
     except (Misconfigured, Unavailable) as error:

@@ -20,6 +20,8 @@ STEP: Final = 512
 
 MAX_BUCKETS: Final = 65_536
 
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
 
 class RedisKeyStore:
     """One target (ports/key_store.py)."""
@@ -175,4 +177,4 @@ def _placed(scope: Scope, names: Names, keys: Sequence[str]) -> tuple[list[str],
 
 def _milliseconds(ttl: timedelta) -> int:
     """Round up: a key lives at least as long as it was given."""
-    return -(-ttl // timedelta(milliseconds=1))
+    return -(-ttl // _MILLISECOND)
