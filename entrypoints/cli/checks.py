@@ -1,12 +1,19 @@
 """What `interlock doctor` looks at: one check a thing that may be wrong, with its fix."""
 
+import asyncio
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Final, Literal, NamedTuple
 
-from domain.errors import InterlockError, Misconfigured
+from domain.dedup import Scope
+from domain.errors import InterlockError, Misconfigured, Unavailable
 from entrypoints.settings import Settings, load_definition, variable
 from entrypoints.sources import Loaded
+from ports.key_store import KeyStore
+
+SECONDS: Final = 5.0
+"""How long a target of the dedup cache may take."""
 
 
 class Check(NamedTuple):
@@ -49,6 +56,42 @@ async def checks(loaded: Loaded) -> AsyncIterator[Check]:
 
             async for check in aws.checks(settings):
                 yield check
+    async for check in _dedup(settings):
+        yield check
+
+
+async def _dedup(settings: Settings) -> AsyncIterator[Check]:
+    """Ask each target of the dedup cache for a key that nobody has; nothing is made."""
+    backend = settings.dedup.backend
+    if backend == "memory":
+        yield Check("dedup", "ok", "memory: one process alone, and gone when it ends", "")
+        return
+    if backend == "sqlite" and not (file := settings.data_dir / "dedup.db").exists():
+        yield Check("dedup", "ok", f"sqlite: {file} is made at first use", "")
+        return
+    from adapters.memory.metrics import MemoryMetrics
+    from entrypoints.engines.dedup import open_dedup
+
+    try:
+        engine = open_dedup(settings, MemoryMetrics())
+    except Misconfigured as error:
+        yield Check("dedup", "failed", str(error), "see docs/reference/configuration.md")
+        return
+
+    async def look(target: KeyStore) -> str:
+        try:
+            async with asyncio.timeout(SECONDS):
+                await target.exist(Scope("doctor", "doctor"), ("-",))
+        except TimeoutError:
+            raise Unavailable(backend, f"no answer in {SECONDS:g} s") from None
+        return f"{backend}: answers"
+
+    try:
+        for name, target in engine.cache.targets.items():
+            fix = "interlock tables create" if backend == "dynamodb" else "start it, or correct its address"
+            yield await attempt(f"dedup {name}", partial(look, target), fix)
+    finally:
+        await engine.aclose()
 
 
 async def _lifecycle(settings: Settings) -> str:

@@ -7,7 +7,7 @@ from entrypoints.cli.session import loaded
 
 
 def doctor(as_json: Json = False) -> None:
-    """Check settings, engine, tables, topic, queue, tokens file and lifecycle; say how to fix what fails.
+    """Check settings, engine, tables, topic, queue, dedup targets, tokens file, lifecycle; say how to fix what fails.
 
     Example: interlock doctor
 

@@ -31,6 +31,7 @@ from entrypoints.settings import LifecycleSettings, Settings
 from entrypoints.wiring import make_platform, open_engine
 from tests.entrypoints.cli import Interlock, Run
 from tests.examples import an_envelope
+from tests.redis_engines import free_port, server
 
 ROOT = Path(__file__).parents[2]
 
@@ -198,6 +199,7 @@ def test_doctor_is_content_with_a_fresh_folder_and_makes_nothing(interlock: Inte
         "lifecycle": "ok",
         "tokens file": "warning",
         "engine": "ok",
+        "dedup": "ok",
     }
     assert list(interlock.folder.iterdir()) == []
 
@@ -222,14 +224,32 @@ def test_doctor_names_each_fault_with_its_fix_and_ends_with_code_1(interlock: In
         "lifecycle": "failed",
         "tokens file": "failed",
         "engine": "failed",
+        "dedup": "ok",
     }
     assert checks["tokens file"]["fix"] == "chmod 600 tokens.json"
-    assert all(check["fix"] for check in checks.values())
+    assert all(check["fix"] for check in checks.values() if check["status"] != "ok")
     assert interlock("doctor").out.splitlines()[0] == "check\tstatus\tdetail\tfix"
 
 
 def found_by_doctor(run: Run) -> dict[str, tuple[str, str]]:
     return {check["name"]: (check["status"], check["detail"]) for check in json.loads(run.out)}
+
+
+def test_doctor_asks_each_target_of_the_dedup_cache(interlock: Interlock) -> None:
+    assert found_by_doctor(interlock("doctor", "--json"))["dedup"][0] == "ok"
+    run = interlock("doctor", "--json", INTERLOCK_DEDUP__BACKEND="redis")
+    assert (run.code, found_by_doctor(run)["dedup"][0]) == (1, "failed")
+    with server() as primary:
+        urls = {
+            "INTERLOCK_DEDUP__BACKEND": "redis",
+            "INTERLOCK_DEDUP__PRIMARY_URL": primary.url,
+            "INTERLOCK_DEDUP__SECONDARY_URL": f"redis://user:secret@127.0.0.1:{free_port()}",
+        }
+        run = interlock("doctor", "--json", **urls)
+        found = found_by_doctor(run)
+    assert (run.code, found["dedup primary"]) == (1, ("ok", "redis: answers"))
+    assert found["dedup secondary"][0] == "failed"
+    assert "secret" not in run.out + run.err
 
 
 @pytest.mark.parametrize("file", ["events.db", "queues.db"])
