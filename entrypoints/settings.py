@@ -183,6 +183,39 @@ class GrpcSettings(_Group):
     ] = None
 
 
+class StoredSettings(_Group):
+    """What operators and workers set while the system runs: skip list, workflow catalog, start ledger."""
+
+    table: Annotated[
+        str,
+        Field(pattern=r"^[A-Za-z0-9_.-]{3,255}$", description="name of the DynamoDB table: 3-255 of A-Z a-z 0-9 _ . -"),
+    ] = "interlock-settings"
+    skip_list_cache_seconds: Annotated[
+        float, Field(ge=0.1, le=3600, description="seconds after which the router knows a change of the skip list")
+    ] = 15.0
+
+
+class BusSettings(_Group):
+    """The event bus, and the queue that a rule of it feeds."""
+
+    name: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z0-9:/_.-]{1,1600}$", description="name or ARN of the EventBridge bus that events go to"
+        ),
+    ] = "default"
+    queue_url: Annotated[
+        str | None,
+        Field(pattern=r"^https?://\S+$", description="URL of the SQS queue that `interlock worker events` drains"),
+    ] = None
+    visibility_seconds: Annotated[
+        int, Field(ge=2, le=43200, description="seconds that a received event stays hidden, 2-43200")
+    ] = 60
+    max_receives: Annotated[
+        int, Field(ge=1, le=1000, description="deliveries before an event goes to the dead-letter queue, 1-1000")
+    ] = 5
+
+
 class Settings(_Group):
     """Everything that can be set."""
 
@@ -197,6 +230,8 @@ class Settings(_Group):
     http: HttpSettings = HttpSettings()
     dedup: DedupSettings = DedupSettings()
     grpc: GrpcSettings = GrpcSettings()
+    settings: StoredSettings = StoredSettings()
+    bus: BusSettings = BusSettings()
 
 
 def fields(
