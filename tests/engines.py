@@ -23,6 +23,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from adapters.aws.clients import Aws
 from adapters.dynamodb.key_table import create_key_table
+from adapters.dynamodb.settings_table import create_settings_table
 from adapters.dynamodb.table import create_table
 from adapters.sns.resources import TopicAndQueue, create_topic_and_queue
 
@@ -131,6 +132,16 @@ def key_table(engine: Engine) -> Iterator[str]:
     name = f"interlock-test-{uuid.uuid4().hex[:12]}"
     client = engine.aws.dynamodb.client()
     create_key_table(client, name)
+    yield name
+    client.delete_table(TableName=name)
+
+
+@contextmanager
+def settings_table(engine: Engine) -> Iterator[str]:
+    """Give a table of settings of its own to a test."""
+    name = f"interlock-test-{uuid.uuid4().hex[:12]}"
+    client = engine.aws.dynamodb.client()
+    create_settings_table(client, name)
     yield name
     client.delete_table(TableName=name)
 

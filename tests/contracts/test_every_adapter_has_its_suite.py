@@ -54,6 +54,7 @@ SUITE_OF = {
     "message_queue": "TopicContract",
     "metrics": "MetricsContract",
     "publisher": "TopicContract",
+    "skip_list_store": "SkipListStoreContract",
 }
 
 
