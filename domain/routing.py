@@ -27,7 +27,7 @@ holds `~`. No workflow that is for a type is called `UnmatchedEventWorkflow`, so
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias
 
@@ -45,6 +45,8 @@ EXPORT_PATTERNS: Final = ("Export*", "*.export.*")
 MAX_WORKFLOWS: Final = 1_000
 MAX_WORKFLOW_NAME: Final = 128 + len(SUFFIX)
 MAX_ID_BYTES: Final = 255
+LEDGER_KEEPS: Final = timedelta(days=400)
+"""How long the start ledger remembers: over a year, so that a yearly replay of an archive starts nothing twice."""
 
 EVENT_ID_PLACE: Final = "{event_id}"
 """Stands for an event's id where there is no event."""

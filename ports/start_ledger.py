@@ -15,7 +15,7 @@ class StartLedger(Protocol):
         ...
 
     async def record(self, handled: Sequence[Handled], /) -> None:
-        """Write down completed workflows. What is there under an id stays, so that repeating a call is safe."""
+        """Write down completed workflows, each for at least `LEDGER_KEEPS`; repeating a call is safe."""
         ...
 
     async def swept_until(self) -> datetime | None:
