@@ -12,9 +12,11 @@ from entrypoints.wiring import (
     make_dedup_service,
     make_metrics,
     make_platform,
+    make_skip_list_service,
     open_access,
     open_dedup,
     open_engine,
+    open_skip_list,
 )
 
 
@@ -34,3 +36,5 @@ class Container(containers.DeclarativeContainer):
     app = providers.Singleton(make_app, settings, platform, access, metrics.provided.text)
     dedup = providers.Singleton(open_dedup, settings, metrics)
     dedup_service = providers.Singleton(make_dedup_service, settings, dedup, metrics)
+    skip_list = providers.Singleton(open_skip_list, settings, metrics)
+    skip_list_service = providers.Singleton(make_skip_list_service, skip_list)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from adapters.file.token_file import TokenFile
     from adapters.prometheus.metrics import PrometheusMetrics
     from entrypoints.engines.dedup import DedupEngine
+    from entrypoints.engines.skip_list import SkipListEngine
     from entrypoints.grpc.calls import Service
     from entrypoints.worker.transitions import Consumption
 
@@ -120,6 +121,20 @@ def make_dedup_service(settings: Settings, engine: "DedupEngine", metrics: Metri
 
     default_ttl = read_duration(settings.dedup.default_ttl, variable(("dedup", "default_ttl")))
     return DedupService(engine.cache, metrics, default_ttl).service
+
+
+def open_skip_list(settings: Settings, metrics: Metrics) -> "SkipListEngine":
+    """Give the skip list that is configured. Nothing is opened before its first use."""
+    from entrypoints.engines import skip_list  # noqa: PLC0415 - only who edits or routes needs it
+
+    return skip_list.SkipListEngine(settings, metrics)
+
+
+def make_skip_list_service(engine: "SkipListEngine") -> "Service":
+    """Put the skip list's service before its store."""
+    from entrypoints.grpc.skip_list import SkipListService  # noqa: PLC0415 - the gRPC server's alone
+
+    return SkipListService(lambda: engine.store, SystemClock()).service
 
 
 def make_platform(settings: Settings, engine: Engine, metrics: Metrics, *, publishing: bool = True) -> Platform:

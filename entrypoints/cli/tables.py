@@ -26,7 +26,7 @@ def create(
 ) -> None:
     """Make the table, topic and queues on aws, or the files on sqlite; what is there already stays.
 
-    Where the dedup cache's backend is dynamodb, its table too.
+    On aws the table of settings too; and where the dedup cache's backend is dynamodb, its table.
 
     Prints the variables by which processes find what was made.
 
