@@ -95,7 +95,11 @@ def interlock(*arguments: str, variables: Mapping[str, str]) -> "subprocess.Comp
 @pytest.fixture(scope="module")
 def variables(ministack: Engine) -> dict[str, str]:
     """Table, topic and queues, made by `interlock tables create`; and the variables that name them."""
-    given: dict[str, str] = {"INTERLOCK_ENGINE": "aws", "INTERLOCK_EVENTS__TABLE": f"events-{uuid4().hex}"}
+    given: dict[str, str] = {
+        "INTERLOCK_ENGINE": "aws",
+        "INTERLOCK_EVENTS__TABLE": f"events-{uuid4().hex}",
+        "INTERLOCK_SETTINGS__TABLE": f"settings-{uuid4().hex}",
+    }
     if ministack.url:
         given |= {"AWS_ENDPOINT_URL": ministack.url, "AWS_REGION": REGION}
     create = ("tables", "create", "--json", "--name", f"lifecycle-{uuid4().hex}")
@@ -159,6 +163,7 @@ def test_what_tables_create_made_passes_the_doctor(variables: Mapping[str, str])
         "lifecycle": "ok",
         "tokens file": "warning",
         "table": "ok",
+        "settings table": "ok",
         "topic": "ok",
         "queue": "ok",
     }
