@@ -9,9 +9,10 @@ they read a moment ago, and the server itself refuses an id that it has (goal G2
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from application.catalog import CatalogReader
+from application.explain import SkipReasons, explain
 from domain.envelope import Envelope
 from domain.errors import Retryable, Unavailable
 from domain.retry import RetryRule
@@ -23,7 +24,6 @@ from domain.routing import (
     Skip,
     Started,
     StartRequest,
-    decide,
     event_identity,
     report_id,
 )
@@ -37,14 +37,6 @@ Outcome = Literal["started", "already_started", "skipped", "caught"]
 
 REMEMBERED: Final = timedelta(hours=20)
 """How old an event may be whose start the server surely remembers: the least retention is a day."""
-
-
-class SkipReasons(Protocol):
-    """Why events are skipped, answered from memory; it never raises."""
-
-    async def reason(self, event_type: str, report_id: str | None, /) -> str | None:
-        """Give the reason why an event is skipped, or None where it is not."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +93,7 @@ class Router:
         Raises:
             Unavailable: the catalog does not answer, and was never read.
         """
-        skip_reason = await self.skips.reason(event_type, report)
-        served = await self.catalog.served()
-        decision = decide(event_type, event_id, served, self.rules, skip_reason)
-        if isinstance(decision, CatchAll):
-            # A worker may have come since the catalog was read.
-            served = await self.catalog.served_lately()
-            decision = decide(event_type, event_id, served, self.rules, skip_reason)
-        return decision
+        return await explain(self.catalog, self.skips, self.rules, event_type, event_id, report)
 
     async def route(self, envelope: Envelope, remaining: Callable[[], float]) -> RouteResult:
         """Start the workflow of an event, once (R-304).
@@ -168,16 +153,18 @@ class Router:
 
     async def _start(self, request: StartRequest, remaining: Callable[[], float]) -> tuple[Started, int]:
         attempt = 0
-        reason = "no time was left to ask"
+        dependency, reason = "the workflow server", "no time was left to ask"
         while (left := remaining()) > 0:
             attempt += 1
             try:
                 return await self.starter.start(request, min(left, self.attempt_seconds)), attempt
             except Retryable as error:
-                reason = error.reason if isinstance(error, Unavailable) else str(error)
+                dependency, reason = (
+                    (error.dependency, error.reason) if isinstance(error, Unavailable) else (dependency, str(error))
+                )
                 self.metrics.count("router_failed_attempts_total")
             seconds = self.retry.wait_within(attempt, self.spread(), remaining())
             if seconds is None:
                 break
             await self.clock.sleep(seconds)
-        raise Unavailable("the workflow server", f"{reason} (asked {attempt} times)")
+        raise Unavailable(dependency, f"{reason} (asked {attempt} times)")

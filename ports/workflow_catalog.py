@@ -12,10 +12,6 @@ class WorkflowCatalog(Protocol):
         """Put a worker's offer in the place of its earlier one."""
         ...
 
-    async def withdraw(self, worker: str, /) -> None:
-        """Forget a worker's offer; an unknown one is fine."""
-        ...
-
     async def offers(self) -> list[Offer]:
         """Give the offers, up to date, in the order of the workers' ids. Some may have ended: see `domain.routing`."""
         ...

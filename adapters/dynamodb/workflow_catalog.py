@@ -39,10 +39,6 @@ class DynamoDBCatalog:
         }
         await self._db.call(lambda db: db.put_item(TableName=self._table, Item=item))
 
-    async def withdraw(self, worker: str, /) -> None:
-        """Forget a worker's offer."""
-        await self._db.call(lambda db: db.delete_item(TableName=self._table, Key=_key(worker)))
-
     async def offers(self) -> list[Offer]:
         """Give the offers."""
 

@@ -14,10 +14,6 @@ class MemoryCatalog:
         """Put a worker's offer in the place of its earlier one."""
         self._offers[offer.worker] = offer
 
-    async def withdraw(self, worker: str, /) -> None:
-        """Forget a worker's offer."""
-        self._offers.pop(worker, None)
-
     async def offers(self) -> list[Offer]:
         """Give the offers."""
         return [self._offers[worker] for worker in sorted(self._offers)]

@@ -10,9 +10,11 @@ from adapters.sqlite.message_queue import microseconds
 from domain.routing import Offer
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+KEPT: Final = timedelta(days=2)
+"""How long before a new offer ends an old one must have ended to be deleted."""
 
 _PUBLISH: Final = "INSERT OR REPLACE INTO offers VALUES (?, ?, ?, ?)"
-_WITHDRAW: Final = "DELETE FROM offers WHERE worker = ?"
+_EXPIRE: Final = "DELETE FROM offers WHERE until < ?"
 _OFFERS: Final = "SELECT worker, workflows, task_queues, until FROM offers ORDER BY worker"
 
 
@@ -26,11 +28,13 @@ class SqliteCatalog:
     async def publish(self, offer: Offer, /) -> None:
         """Put a worker's offer in the place of its earlier one."""
         row = (offer.worker, json.dumps(offer.workflows), json.dumps(offer.task_queues), microseconds(offer.until))
-        await self._database.write(lambda connection: connection.execute(_PUBLISH, row))
+        long_ago = microseconds(offer.until - KEPT)
 
-    async def withdraw(self, worker: str, /) -> None:
-        """Forget a worker's offer."""
-        await self._database.write(lambda connection: connection.execute(_WITHDRAW, (worker,)))
+        def insert(connection: sqlite3.Connection) -> None:
+            connection.execute(_EXPIRE, (long_ago,))
+            connection.execute(_PUBLISH, row)
+
+        await self._database.write(insert)
 
     async def offers(self) -> list[Offer]:
         """Give the offers."""

@@ -16,13 +16,13 @@ from typing import Any, Final
 from adapters.cloudwatch.metrics import CloudWatchMetrics
 from adapters.system.clock import SystemClock
 from application.route import Router, RouteResult
-from application.skip_list import SkipListReader
 from domain.errors import Invalid
 from domain.eventbridge import from_eventbridge
 from domain.times import format_time
 from entrypoints import routed
 from entrypoints.aws_lambda.runtime import NAMESPACE, Context, log, write_line
-from entrypoints.engines.router import RouterStores, make_router, make_skips, make_starter, open_stores
+from entrypoints.engines.router import RouterStores, make_router, make_starter, open_stores
+from entrypoints.engines.skip_list import SkipListEngine
 from entrypoints.failures import code_of, reason_of
 from entrypoints.settings import read_variables
 from ports.workflow_starter import WorkflowStarter
@@ -46,8 +46,8 @@ class RouterRuntime:
     def __init__(self, variables: Mapping[str, str] = os.environ) -> None:
         self.settings = read_variables(variables)
         if self.settings.engine == "aws":
-            # Makes no call, but loads boto3 while AWS starts the container at full speed.
-            self.stores = open_stores(self.settings)
+            # It makes no call. All that it needs is loaded here, while AWS starts the container at full speed.
+            _ = self.router
 
     @cached_property
     def runner(self) -> asyncio.Runner:
@@ -61,7 +61,7 @@ class RouterRuntime:
 
     @cached_property
     def stores(self) -> RouterStores:
-        """Catalog, ledger and skip list."""
+        """Catalog and ledger."""
         return open_stores(self.settings)
 
     @cached_property
@@ -70,14 +70,14 @@ class RouterRuntime:
         return make_starter(self.settings)
 
     @cached_property
-    def skips(self) -> SkipListReader:
-        """The skip list as of a moment ago."""
-        return make_skips(self.settings, self.stores, self.metrics, _tell_failed_reading)
+    def skip_list(self) -> SkipListEngine:
+        """The skip list."""
+        return SkipListEngine(self.settings, self.metrics, _tell_failed_reading)
 
     @cached_property
     def router(self) -> Router:
         """The router."""
-        return make_router(self.settings, self.stores, self.starter, self.skips, self.metrics)
+        return make_router(self.settings, self.stores, self.starter, self.skip_list.reader, self.metrics)
 
     def route(self, event: object, context: Context) -> RouteResult:
         """Route one event on the loop; then write the figures, also where it failed."""
@@ -92,7 +92,7 @@ class RouterRuntime:
 
     def close(self) -> None:
         """Close stores and loop, as at the end of a container."""
-        self.runner.run(self.skips.aclose())
+        self.runner.run(self.skip_list.aclose())
         self.runner.run(self.stores.aclose())
         self.runner.close()
 

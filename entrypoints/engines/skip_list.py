@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import cached_property, partial
 
-import structlog
-
 from adapters.system.clock import SystemClock
 from application.skip_list import SkipListReader
 from domain.times import format_time
@@ -16,16 +14,22 @@ from entrypoints.settings import Settings
 from ports.metrics import Metrics
 from ports.skip_list_store import SkipListStore
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger("interlock.router")
+OnFailure = Callable[[Exception, datetime | None], None]
 
 
 class SkipListEngine:
-    """The list's store, opened at its first use, and the router's reader of it."""
+    """The list's store, opened at its first use, and the router's reader of it.
 
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
-        """Open nothing yet."""
+    Args:
+        settings: which store.
+        metrics: where figures go.
+        on_failure: is told of readings that fail; see `SkipListReader`.
+    """
+
+    def __init__(self, settings: Settings, metrics: Metrics, on_failure: OnFailure | None = None) -> None:
         self._settings = settings
         self._metrics = metrics
+        self._on_failure = on_failure or _tell
         self._closers: list[Callable[[], Awaitable[None]]] = []
 
     @cached_property
@@ -63,7 +67,7 @@ class SkipListEngine:
             SystemClock(),
             self._metrics,
             cache_seconds=self._settings.settings.skip_list_cache_seconds,
-            on_failure=_tell,
+            on_failure=self._on_failure,
         )
 
     async def aclose(self) -> None:
@@ -76,5 +80,8 @@ class SkipListEngine:
 
 def _tell(error: Exception, read_at: datetime | None) -> None:
     """Say which list is used while the store does not answer (FC-24)."""
+    import structlog  # noqa: PLC0415 - Lambda functions log otherwise
+
     used = "none: nothing is skipped" if read_at is None else f"as of {format_time(read_at)}"
-    _log.warning("the skip list cannot be read", used=used, code=code_of(error), reason=reason_of(error))
+    log = structlog.get_logger("interlock.router")
+    log.warning("the skip list cannot be read", used=used, code=code_of(error), reason=reason_of(error))
