@@ -121,13 +121,12 @@ def requests(entries: Sequence[BusEntry]) -> Iterator[list[int]]:
         yield request
 
 
-def delivered(entry: BusEntry, event_id: str, detail: JsonValue, now: datetime) -> dict[str, JsonValue]:
+def delivered(entry: BusEntry, event_id: str, now: datetime) -> dict[str, JsonValue]:
     """Give the event that EventBridge delivers for an entry, for engines that stand in for it.
 
     Args:
         entry: as it was published.
         event_id: the bus's own, another each time an event is published.
-        detail: what the entry's detail holds.
         now: when the bus took it.
     """
     return {
@@ -139,7 +138,7 @@ def delivered(entry: BusEntry, event_id: str, detail: JsonValue, now: datetime) 
         "time": f"{format_time(entry.time or now)[:19]}Z",
         "region": "local",
         "resources": [*entry.resources],
-        "detail": detail,
+        "detail": read_json(entry.detail.encode(), wrapping=1),
     }
 
 

@@ -19,7 +19,6 @@ from domain.eventbridge import (
     requests,
     to_entry,
 )
-from domain.json_reader import read_json
 from tests.examples import START, an_envelope
 
 EVENT: dict[str, Any] = {
@@ -37,8 +36,7 @@ EVENT: dict[str, Any] = {
 
 def over_the_bus(envelope: Envelope, event_id: str = "bus-1") -> Envelope:
     """Publish and deliver."""
-    entry = to_entry(envelope)
-    return from_eventbridge(delivered(entry, event_id, read_json(entry.detail.encode()), START))
+    return from_eventbridge(delivered(to_entry(envelope), event_id, START))
 
 
 def known(envelope: Envelope) -> dict[str, JsonValue]:
