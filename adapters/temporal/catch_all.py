@@ -33,7 +33,7 @@ class UnmatchedEventWorkflow:
         """Record the event, however long the store takes to answer."""
         info = workflow.info()
         why = workflow.memo_value(WHY, "", type_hint=str)
-        arguments = [envelope, info.workflow_id, format_time(info.start_time), why]
+        arguments = [envelope, info.workflow_id, format_time(info.workflow_start_time), why]
         await workflow.execute_activity(RECORD, args=arguments, start_to_close_timeout=ATTEMPT, retry_policy=RETRY)
 
 
