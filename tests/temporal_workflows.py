@@ -13,20 +13,28 @@ from domain.envelope import Envelope
 
 @workflow.defn
 class ReportRunCompletedEventWorkflow:
-    """Ends as `data.do` says, or completes."""
+    """Ends as `data.do` says (complete, fail, continue as new, or wait), or as the signal `end` says later."""
+
+    def __init__(self) -> None:
+        self._told = ""
+
+    @workflow.signal
+    def end(self, how: str) -> None:
+        self._told = how
 
     @workflow.run
     async def run(self, envelope: Envelope) -> str:
         data = envelope.data if isinstance(envelope.data, dict) else {}
-        match data.get("do"):
-            case "fail":
-                raise ApplicationError("on purpose", non_retryable=True)
-            case "wait" | "continue" if workflow.info().continued_run_id:
-                await workflow.wait_condition(lambda: False)
-            case "continue":
+        how = str(data.get("do", "complete"))
+        if how == "continue":
+            if workflow.info().continued_run_id is None:
                 workflow.continue_as_new(envelope)
-            case "wait":
-                await workflow.wait_condition(lambda: False)
+            how = "wait"
+        if how == "wait":
+            await workflow.wait_condition(lambda: bool(self._told))
+            how = self._told
+        if how == "fail":
+            raise ApplicationError("on purpose", non_retryable=True)
         return envelope.id
 
 

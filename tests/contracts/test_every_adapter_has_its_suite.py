@@ -47,6 +47,7 @@ def suites() -> dict[str, set[str]]:
 
 
 SUITE_OF = {
+    "caught_events": "CaughtEventsContract",
     "clock": "ClockContract",
     "event_bus": "EventBusContract",
     "event_store": "EventStoreContract",
@@ -56,6 +57,10 @@ SUITE_OF = {
     "metrics": "MetricsContract",
     "publisher": "TopicContract",
     "skip_list_store": "SkipListStoreContract",
+    "start_ledger": "StartLedgerContract",
+    "workflow_catalog": "WorkflowCatalogContract",
+    "workflow_history": "WorkflowHistoryContract",
+    "workflow_starter": "WorkflowStarterContract",
 }
 
 
