@@ -8,6 +8,7 @@ from adapters.aws.clients import Aws
 from adapters.dynamodb.key_table import create_key_table
 from adapters.dynamodb.settings_table import create_settings_table
 from adapters.dynamodb.table import KEYS, create_table
+from adapters.eventbridge.resources import create_event_queue
 from adapters.sns.resources import create_topic_and_queue
 from domain.errors import InterlockError, Misconfigured, Retryable
 from entrypoints.cli.checks import Check, attempt
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.literals import QueueAttributeNameType
 
 NAME: Final = "interlock-lifecycle"
+EVENT_QUEUE: Final = "interlock-events"
 CREATE: Final = "interlock tables create"
 
 TABLE: Final = variable(("events", "table"))
@@ -66,6 +68,28 @@ async def create_for_dedup(settings: Settings) -> dict[str, str]:
     finally:
         await engine.aclose()
     return {variable(("dedup", "table")): table}
+
+
+async def create_for_bus(settings: Settings) -> dict[str, str]:
+    """Make the rule that feeds a queue with the bus's events, and the queue; give the variable that names it."""
+    bus = settings.bus
+    name = EVENT_QUEUE if bus.queue_url is None else bus.queue_url.rpartition("/")[2]
+    engine = AwsEngine(settings)
+    try:
+        events = engine.aws.events.client()
+        made = await engine.aws.sqs.call(
+            lambda sqs: create_event_queue(
+                events,
+                sqs,
+                name,
+                bus.name,
+                visibility_seconds=bus.visibility_seconds,
+                max_receives=bus.max_receives,
+            )
+        )
+    finally:
+        await engine.aclose()
+    return {variable(("bus", "queue_url")): made.queue_url}
 
 
 async def checks(settings: Settings) -> AsyncIterator[Check]:
