@@ -1,9 +1,13 @@
 """Where an event would go, and why, without starting anything (R-308)."""
 
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeAlias
 
 from application.catalog import CatalogReader
 from domain.routing import CatchAll, RouteDecision, RoutingRules, decide
+
+Explain: TypeAlias = Callable[[str, str | None], Awaitable[RouteDecision]]
+"""Says where an event of a type, about a report, would go."""
 
 
 class SkipReasons(Protocol):

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
     from adapters.file.token_file import TokenFile
     from adapters.prometheus.metrics import PrometheusMetrics
+    from application.explain import Explain
     from entrypoints.engines.dedup import DedupEngine
+    from entrypoints.engines.router import RouterStores
     from entrypoints.engines.skip_list import SkipListEngine
     from entrypoints.grpc.calls import Service
     from entrypoints.worker.transitions import Consumption
@@ -130,6 +132,22 @@ def open_skip_list(settings: Settings, metrics: Metrics) -> "SkipListEngine":
     return skip_list.SkipListEngine(settings, metrics)
 
 
+def open_router_stores(settings: Settings) -> "RouterStores":
+    """Give the router's stores. Nothing is opened before its first use."""
+    from entrypoints.engines import router  # noqa: PLC0415 - only who routes or explains needs it
+
+    return router.open_stores(settings)
+
+
+def make_explain(
+    settings: Settings, stores: "RouterStores", skip_list: "SkipListEngine", metrics: Metrics
+) -> "Explain":
+    """Give what answers where an event would go."""
+    from entrypoints.engines import router  # noqa: PLC0415 - only who routes or explains needs it
+
+    return router.make_explain(settings, stores, skip_list, metrics)
+
+
 def make_skip_list_service(engine: "SkipListEngine") -> "Service":
     """Put the skip list's service before its store."""
     from entrypoints.grpc.skip_list import SkipListService  # noqa: PLC0415 - the gRPC server's alone
@@ -179,7 +197,11 @@ def open_access(settings: Settings) -> "TokenFile | None":
 
 
 def make_app(
-    settings: Settings, platform: Platform, access: "TokenFile | None", metrics_text: Callable[[], bytes] | None = None
+    settings: Settings,
+    platform: Platform,
+    access: "TokenFile | None",
+    metrics_text: Callable[[], bytes] | None = None,
+    explain: "Explain | None" = None,
 ) -> "FastAPI":
     """Give the HTTP API, ready when the store answers and the tokens can be read.
 
@@ -188,6 +210,7 @@ def make_app(
         platform: the lifecycle.
         access: the judge of tokens; None lets everybody in.
         metrics_text: gives the figures for `/metrics`; None leaves that path out.
+        explain: says where an event would go; None leaves that path out.
     """
     from entrypoints.http.app import create_app  # noqa: PLC0415 - the API's alone
 
@@ -201,6 +224,7 @@ def make_app(
         platform,
         access=access,
         metrics_text=metrics_text,
+        explain=explain,
         readiness=readiness,
         max_body_bytes=settings.http.max_body_bytes,
     )

@@ -161,6 +161,8 @@ async def _running(settings: Settings) -> "AsyncIterator[tuple[Container, asynci
             yield container, stop
         finally:
             await container.engine().aclose()
+            await container.router_stores().aclose()
+            await container.skip_list().aclose()
 
 
 @contextlib.contextmanager

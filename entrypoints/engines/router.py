@@ -2,10 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
+from functools import cached_property
 from pathlib import Path
 from random import random
 from typing import TYPE_CHECKING
@@ -13,11 +11,12 @@ from typing import TYPE_CHECKING
 from adapters.system.clock import SystemClock
 from adapters.system.id_source import RandomIds
 from application.catalog import CatalogReader
-from application.explain import SkipReasons
+from application.explain import Explain, SkipReasons, explain
 from application.route import Router
 from domain.errors import Misconfigured
 from domain.retry import RetryRule
-from domain.routing import RoutingRules
+from domain.routing import RouteDecision, RoutingRules
+from entrypoints.engines.skip_list import SkipListEngine
 from entrypoints.settings import Settings, TemporalSettings, read_patterns, variable
 from ports.caught_events import CaughtEvents
 from ports.metrics import Metrics
@@ -26,56 +25,96 @@ from ports.workflow_catalog import WorkflowCatalog
 from ports.workflow_starter import WorkflowStarter
 
 if TYPE_CHECKING:
+    from adapters.aws.clients import Aws
+    from adapters.sqlite.database import Database
     from adapters.temporal.connection import Temporal
 
 START_RETRY = RetryRule(base=0.2, ceiling=5.0)
 
 
-@dataclass(frozen=True, slots=True)
 class RouterStores:
-    """What the router reads beside the events, and how to let go of it."""
+    """What the router reads beside the events, each opened at its first use."""
 
-    catalog: WorkflowCatalog
-    ledger: StartLedger
-    caught: CaughtEvents
-    close: Callable[[], Awaitable[None]] | None = None
+    def __init__(self, settings: Settings) -> None:
+        """Open nothing yet."""
+        self._settings = settings
+        self._table = settings.settings.table
+
+    @cached_property
+    def catalog(self) -> WorkflowCatalog:
+        """Which workflows exist."""
+        match self._settings.engine:
+            case "memory":
+                from adapters.memory.workflow_catalog import MemoryCatalog  # noqa: PLC0415 - only what it needs
+
+                return MemoryCatalog()
+            case "sqlite":
+                from adapters.sqlite.workflow_catalog import SqliteCatalog  # noqa: PLC0415 - only what it needs
+
+                return SqliteCatalog(self._file)
+            case "aws":
+                from adapters.dynamodb.workflow_catalog import DynamoDBCatalog  # noqa: PLC0415 - only what it needs
+
+                return DynamoDBCatalog(self._aws, self._table)
+
+    @cached_property
+    def ledger(self) -> StartLedger:
+        """Which events were handled."""
+        match self._settings.engine:
+            case "memory":
+                from adapters.memory.start_ledger import MemoryLedger  # noqa: PLC0415 - only what it needs
+
+                return MemoryLedger()
+            case "sqlite":
+                from adapters.sqlite.start_ledger import SqliteLedger  # noqa: PLC0415 - only what it needs
+
+                return SqliteLedger(self._file)
+            case "aws":
+                from adapters.dynamodb.start_ledger import DynamoDBLedger  # noqa: PLC0415 - only what it needs
+
+                return DynamoDBLedger(self._aws, self._table)
+
+    @cached_property
+    def caught(self) -> CaughtEvents:
+        """What the catch-all recorded."""
+        match self._settings.engine:
+            case "memory":
+                from adapters.memory.caught_events import MemoryCaughtEvents  # noqa: PLC0415 - only what it needs
+
+                return MemoryCaughtEvents()
+            case "sqlite":
+                from adapters.sqlite.caught_events import SqliteCaughtEvents  # noqa: PLC0415 - only what it needs
+
+                return SqliteCaughtEvents(self._file)
+            case "aws":
+                from adapters.dynamodb.caught_events import DynamoDBCaughtEvents  # noqa: PLC0415 - only what it needs
+
+                return DynamoDBCaughtEvents(self._aws, self._table)
+
+    @cached_property
+    def _file(self) -> "Database":
+        from adapters.sqlite.database import Database  # noqa: PLC0415 - the sqlite engine's alone
+        from adapters.sqlite.router_file import ROUTER  # noqa: PLC0415 - the same
+
+        return Database(self._settings.data_dir / "router.db", ROUTER)
+
+    @cached_property
+    def _aws(self) -> "Aws":
+        from adapters.aws.clients import Aws  # noqa: PLC0415 - the aws engine's alone
+
+        return Aws(region=os.environ.get("AWS_REGION") or None)
 
     async def aclose(self) -> None:
         """Close files and connections, once no call is in hand."""
-        if self.close is not None:
-            await self.close()
+        if "_file" in vars(self):
+            await self._file.aclose()
+        if "_aws" in vars(self):
+            await asyncio.to_thread(self._aws.close)
 
 
 def open_stores(settings: Settings) -> RouterStores:
-    """Give the stores of the engine that is configured. On aws nothing is called before its first use."""
-    match settings.engine:
-        case "memory":
-            from adapters.memory.caught_events import MemoryCaughtEvents  # noqa: PLC0415 - only what this engine needs
-            from adapters.memory.start_ledger import MemoryLedger  # noqa: PLC0415 - the same
-            from adapters.memory.workflow_catalog import MemoryCatalog  # noqa: PLC0415 - the same
-
-            return RouterStores(MemoryCatalog(), MemoryLedger(), MemoryCaughtEvents())
-        case "sqlite":
-            from adapters.sqlite.caught_events import SqliteCaughtEvents  # noqa: PLC0415 - only what this engine needs
-            from adapters.sqlite.database import Database  # noqa: PLC0415 - the same
-            from adapters.sqlite.router_file import ROUTER  # noqa: PLC0415 - the same
-            from adapters.sqlite.start_ledger import SqliteLedger  # noqa: PLC0415 - the same
-            from adapters.sqlite.workflow_catalog import SqliteCatalog  # noqa: PLC0415 - the same
-
-            file = Database(settings.data_dir / "router.db", ROUTER)
-            return RouterStores(SqliteCatalog(file), SqliteLedger(file), SqliteCaughtEvents(file), file.aclose)
-        case "aws":
-            from adapters.aws.clients import Aws  # noqa: PLC0415 - only what this engine needs
-            from adapters.dynamodb.caught_events import DynamoDBCaughtEvents  # noqa: PLC0415 - the same
-            from adapters.dynamodb.start_ledger import DynamoDBLedger  # noqa: PLC0415 - the same
-            from adapters.dynamodb.workflow_catalog import DynamoDBCatalog  # noqa: PLC0415 - the same
-
-            aws = Aws(region=os.environ.get("AWS_REGION") or None)
-            table = settings.settings.table
-            close = partial(asyncio.to_thread, aws.close)
-            return RouterStores(
-                DynamoDBCatalog(aws, table), DynamoDBLedger(aws, table), DynamoDBCaughtEvents(aws, table), close
-            )
+    """Give the stores of the engine that is configured. Nothing is opened before its first use."""
+    return RouterStores(settings)
 
 
 def open_temporal(settings: TemporalSettings) -> "Temporal":
@@ -124,6 +163,16 @@ def make_catalog(settings: Settings, stores: RouterStores, metrics: Metrics) -> 
 def make_rules(settings: Settings) -> RoutingRules:
     """Give the rules that are configured."""
     return RoutingRules(read_patterns(settings.router.export_patterns))
+
+
+def make_explain(settings: Settings, stores: RouterStores, skip_list: SkipListEngine, metrics: Metrics) -> Explain:
+    """Give what answers where an event of a type, about a report, would go."""
+    catalog, rules = make_catalog(settings, stores, metrics), make_rules(settings)
+
+    async def explain_now(event_type: str, report_id: str | None) -> RouteDecision:
+        return await explain(catalog, skip_list.reader, rules, event_type, None, report_id)
+
+    return explain_now
 
 
 def make_router(

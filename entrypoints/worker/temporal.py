@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from importlib import import_module
-from random import random
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
@@ -26,14 +25,13 @@ from adapters.temporal.connection import Temporal, connect
 from adapters.temporal.workflow_history import TemporalHistory
 from application.remember import remember_completed
 from domain.errors import InterlockError, Misconfigured, Retryable
-from domain.retry import RetryRule
 from domain.routing import EVENTS, EXPORTS, Offer, check_workflows
 from entrypoints.engines.router import RouterStores
 from entrypoints.failures import code_of, one_error, reason_of
+from entrypoints.worker.taking import BACKOFF, pause
 from ports.clock import Clock
 from ports.id_source import IdSource
 
-BACKOFF: Final = RetryRule(attempts=sys.maxsize, base=0.1, ceiling=15.0)
 GRACE: Final = timedelta(seconds=10)
 SYNC_ACTIVITIES: Final = 64
 SWEEP_SECONDS: Final = 60.0
@@ -141,7 +139,7 @@ async def _connected(temporal: Temporal, stop: asyncio.Event) -> Client | None:
         except Retryable as error:
             attempt += 1
             _log.warning("no answer from Temporal", code=error.code, reason=str(error), attempt=attempt)
-            await pause(BACKOFF.wait(attempt, random()), stop)  # noqa: S311 - spreads workers, keeps no secret
+            await pause(BACKOFF, attempt, stop)
     return None
 
 
@@ -168,16 +166,15 @@ async def _keep_offering(
     attempt = 0
     while not stop.is_set():
         until = clock.now() + timedelta(seconds=serving.lease_seconds)
-        seconds: float | None = serving.lease_seconds / 3
         try:
             await stores.catalog.publish(Offer(worker, names, serving.task_queues, until))
         except Retryable as error:
             attempt += 1
-            seconds = BACKOFF.wait(attempt, random())  # noqa: S311 - spreads workers, keeps no secret
             _log.warning("the catalog did not answer", code=error.code, reason=str(error), attempt=attempt)
+            await pause(BACKOFF, attempt, stop)
         else:
             attempt = 0
-        await pause(seconds, stop)
+            await _wait(serving.lease_seconds / 3, stop)
 
 
 async def _keep_ledger(temporal: Temporal, stores: RouterStores, clock: Clock, stop: asyncio.Event) -> None:
@@ -190,10 +187,10 @@ async def _keep_ledger(temporal: Temporal, stores: RouterStores, clock: Clock, s
             _log.warning("completed workflows were not written down", code=code_of(error), reason=reason_of(error))
         else:
             _log.debug("completed workflows are written down", written=written)
-        await pause(SWEEP_SECONDS, stop)
+        await _wait(SWEEP_SECONDS, stop)
 
 
-async def pause(seconds: float | None, stop: asyncio.Event) -> None:
+async def _wait(seconds: float, stop: asyncio.Event) -> None:
     """Wait so long, or until told to stop."""
     try:
         async with asyncio.timeout(seconds):
