@@ -49,8 +49,8 @@ def test_a_count_that_does_not_add_up_is_exit_code_1(monkeypatch: pytest.MonkeyP
         latency = Latency(1, 1.0, 1.0)
         return demo.Summary(
             flights="January 2013", sent=2, new=1, duplicate=0, rejected=0, worker={}, operators={"moved": 0}, facts=1,
-            states={}, reads_idle=latency, reads_during_ingestion=latency, ingested_per_second=1, routed=None, seconds=1,
-            folder=str(folder), checks={"sent = new + duplicate + rejected": False},
+            states={}, reads_idle=latency, reads_during_ingestion=latency, ingested_per_second=1, seconds=1,
+            routed=None, folder=str(folder), checks={"sent = new + duplicate + rejected": False},
         )  # fmt: skip
 
     monkeypatch.setattr(demo, "run", a_wrong_run)
