@@ -17,6 +17,7 @@ from entrypoints.wiring import (
     open_access,
     open_dedup,
     open_engine,
+    open_event_bus,
     open_router_stores,
     open_skip_list,
 )
@@ -36,6 +37,7 @@ class Container(containers.DeclarativeContainer):
     consumer_platform = providers.Singleton(make_platform, settings, engine, metrics, publishing=False)
     consumption = providers.Singleton(make_consumption, settings, engine)
     skip_list = providers.Singleton(open_skip_list, settings, metrics)
+    event_bus = providers.Singleton(open_event_bus, settings)
     router_stores = providers.Singleton(open_router_stores, settings)
     explain = providers.Singleton(make_explain, settings, router_stores, skip_list, metrics)
     app = providers.Singleton(make_app, settings, platform, access, metrics.provided.text, explain)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from adapters.prometheus.metrics import PrometheusMetrics
     from application.explain import Explain
     from entrypoints.engines.dedup import DedupEngine
+    from entrypoints.engines.event_bus import EventBusEngine
     from entrypoints.engines.router import RouterStores
     from entrypoints.engines.skip_list import SkipListEngine
     from entrypoints.grpc.calls import Service
@@ -130,6 +131,13 @@ def open_skip_list(settings: Settings, metrics: Metrics) -> "SkipListEngine":
     from entrypoints.engines import skip_list  # noqa: PLC0415 - only who edits or routes needs it
 
     return skip_list.SkipListEngine(settings, metrics)
+
+
+def open_event_bus(settings: Settings) -> "EventBusEngine":
+    """Give the event bus that is configured. Nothing is opened before its first use."""
+    from entrypoints.engines import event_bus  # noqa: PLC0415 - only who publishes or routes needs it
+
+    return event_bus.EventBusEngine(settings)
 
 
 def open_router_stores(settings: Settings) -> "RouterStores":
