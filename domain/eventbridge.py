@@ -83,6 +83,21 @@ def from_eventbridge(event: Mapping[str, JsonValue]) -> Envelope:
     return _unpacked(envelope) or envelope
 
 
+def without_wrapping(body: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    """Give the event of a queue's message, also where a Lambda function's failure destination wrapped it (FC-20).
+
+    | `requestContext` and `requestPayload` | `detail-type` | the event is |
+    |---|---|---|
+    | both, the latter an object | absent | the payload: the function raised, and this is its destination's record |
+    | any | present | the body: from the rule, or from its dead-letter queue, which keep it as it is |
+    | not both | absent | the body, whatever it is |
+    """
+    payload = body.get("requestPayload")
+    if "requestContext" in body and "detail-type" not in body and isinstance(payload, dict):
+        return payload
+    return body
+
+
 def to_entry(envelope: Envelope) -> BusEntry:
     """Write an envelope as an entry of PutEvents; `from_eventbridge` reads it back."""
     attributes = envelope.attributes()

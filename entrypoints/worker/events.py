@@ -1,7 +1,8 @@
 """The router as a process, for those who do not use Lambda: events from a queue into workflows (R-301 to R-307).
 
 Events of a batch are routed side by side, in no order: the workflow's id makes deliveries meet. Killed at any moment,
-the process leaves events that the queue hands out again.
+the process leaves events that the queue hands out again. It drains the dead-letter queues of EventBridge and Lambda
+too: both forms of their messages are read (FC-20).
 
 | what became of an event | then |
 |---|---|
@@ -23,7 +24,7 @@ from pydantic import JsonValue
 
 from application.route import Router
 from domain.errors import Invalid, Malformed, Misconfigured
-from domain.eventbridge import from_eventbridge
+from domain.eventbridge import from_eventbridge, without_wrapping
 from domain.messages import Received
 from domain.retry import RetryRule
 from entrypoints.failures import code_of, one_error, reason_of
@@ -103,7 +104,9 @@ async def _work(
 async def _route(router: Router, message: Received, end: float) -> str | Exception:
     """Route one event; give its outcome, or what it failed of, which is logged."""
     try:
-        result = await router.route(from_eventbridge(_event(message.body)), lambda: end - time.monotonic())
+        result = await router.route(
+            from_eventbridge(without_wrapping(_event(message.body))), lambda: end - time.monotonic()
+        )
     except Exception as error:  # noqa: BLE001 - one event must not take the batch with it; it is told
         _log.error(
             "event not routed",

@@ -141,6 +141,18 @@ async def test_fc21_any_detail_type_of_the_queue_is_caught() -> None:
     assert {run.request.workflow for run in world.starter.runs.values()} == {"UnmatchedEventWorkflow"}
 
 
+async def test_fc20_dead_letters_of_rule_and_function_are_routed_and_meet() -> None:
+    world = World()
+    await world.offer("FlightDelayed")
+    event = {"id": "i1", "source": "s", "detail-type": "FlightDelayed", "detail": {}, "time": "2026-01-01T11:59:00Z"}
+    record = {"requestContext": {"condition": "RetriesExhausted"}, "requestPayload": event}
+    for number, body in enumerate((event, record)):
+        world.queue.put(Outgoing(f"g{number}", f"g{number}", json.dumps(body)))
+    async with world.draining():
+        await until(lambda: len(world.queue) == 0)
+    assert (world.totals()["started"], world.totals()["already_started"]) == (1, 1)
+
+
 @pytest.mark.parametrize("body", ["{", "", "null", "[]", '{"id": 5}', '"text"', "[" * 100_000], ids=lambda b: b[:9])
 async def test_what_is_no_event_ends_in_the_dead_letters_and_takes_nothing_with_it(body: str) -> None:
     world = World()

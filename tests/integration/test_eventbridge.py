@@ -106,8 +106,8 @@ async def test_the_time_of_an_event_is_sent_with_it(bus: EventBridgeBus, made: B
     assert entry["EventBusName"] == made.bus
 
 
-def test_the_queue_of_a_rule_may_be_made_again_and_has_both_nets(ministack: Engine) -> None:
-    """FC-20: what the rule cannot deliver and what the worker fails on end in one dead-letter queue."""
+def test_fc20_the_queue_of_a_rule_may_be_made_again_and_has_both_nets(ministack: Engine) -> None:
+    """What the rule cannot deliver and what the worker fails on end in one dead-letter queue."""
     events, sqs = ministack.aws.events.client(), ministack.aws.sqs.client()
     first = create_event_queue(events, sqs, "again", "default")
     assert create_event_queue(events, sqs, "again", "default") == first

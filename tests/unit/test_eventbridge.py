@@ -18,6 +18,7 @@ from domain.eventbridge import (
     refusal,
     requests,
     to_entry,
+    without_wrapping,
 )
 from tests.examples import START, an_envelope
 
@@ -139,6 +140,22 @@ def test_a_member_that_is_not_ours_stays_data(detail: dict[str, Any]) -> None:
 def test_a_detail_does_not_replace_type_or_source() -> None:
     envelope = from_eventbridge({**EVENT, "detail": {CARRIED: {"id": "x", "type": "Other", "source": "other"}}})
     assert (envelope.id, envelope.type, envelope.source) == ("x", EVENT["detail-type"], EVENT["source"])
+
+
+def test_fc20_the_messages_of_both_dead_letter_queues_hold_the_event() -> None:
+    record = {
+        "version": "1.0",
+        "timestamp": "2026-01-01T10:03:00Z",
+        "requestContext": {"requestId": "r", "condition": "RetriesExhausted", "approximateInvokeCount": 3},
+        "requestPayload": EVENT,
+        "responseContext": {"statusCode": 200, "functionError": "Unhandled"},
+        "responsePayload": {"errorMessage": "down", "errorType": "Unavailable"},
+    }
+    assert without_wrapping(record) == without_wrapping(EVENT) == EVENT
+    odd = {**EVENT, "requestContext": {}, "requestPayload": {}}
+    assert without_wrapping(odd) == odd
+    for other in ({**record, "requestPayload": "x"}, {"requestPayload": EVENT}, {}):
+        assert without_wrapping(other) == other
 
 
 names = st.text(st.characters(min_codepoint=97, max_codepoint=122), min_size=1, max_size=12)
