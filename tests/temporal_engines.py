@@ -100,4 +100,4 @@ async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 20.0) -> 
     deadline = time.monotonic() + seconds
     while not await holds():
         assert time.monotonic() < deadline, "it did not become true in time"
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.1)
