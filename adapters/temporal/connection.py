@@ -19,8 +19,8 @@ CONNECT_SECONDS: Final = 5.0
 
 _MOST_TEXT: Final = 200
 _NUMBERS: Final = re.compile(r"\d{4,}")
-# How the SDK tells of a connection that was made and whose first call was then refused.
-_REFUSED: Final = re.compile(r"Status \{ code: (?P<code>\w+)")
+# How the SDK tells of a connection, or a worker, whose first call was refused.
+_REFUSED: Final = re.compile(r'Status \{ code: (?P<code>\w+), message: "(?P<message>[^"]*)"')
 _WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -130,7 +130,7 @@ def _told(error: RPCError | RuntimeError) -> tuple[str, str]:
         return error.status.name, " ".join(error.message.split())[:_MOST_TEXT]
     refused = _REFUSED.search(str(error))
     if refused:
-        return _WORDS.sub("_", refused["code"]).upper(), "the connection was refused"
+        return _WORDS.sub("_", refused["code"]).upper(), " ".join(refused["message"].split())[:_MOST_TEXT]
     return "UNAVAILABLE", "no connection: " + " ".join(str(error).split())[-_MOST_TEXT:]
 
 

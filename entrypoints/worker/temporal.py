@@ -21,7 +21,7 @@ from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from adapters.temporal.catch_all import CatchAllActivities, UnmatchedEventWorkflow
-from adapters.temporal.connection import Temporal, connect
+from adapters.temporal.connection import Temporal, connect, translate
 from adapters.temporal.workflow_history import TemporalHistory
 from application.remember import remember_completed
 from domain.errors import InterlockError, Misconfigured, Retryable
@@ -121,7 +121,7 @@ async def serve_workflows(
         workers = [_worker(client, stores, serving, queue, pool) for queue in serving.task_queues]
         async with asyncio.TaskGroup() as tasks:
             for worker in workers:
-                tasks.create_task(worker.run())
+                tasks.create_task(_run(worker))
             offering = tasks.create_task(_keep_offering(stores, serving, clock, ids, stop))
             sweeping = tasks.create_task(_keep_ledger(temporal, stores, clock, stop))
             await stop.wait()
@@ -141,6 +141,13 @@ async def _connected(temporal: Temporal, stop: asyncio.Event) -> Client | None:
             _log.warning("no answer from Temporal", code=error.code, reason=str(error), attempt=attempt)
             await pause(BACKOFF, attempt, stop)
     return None
+
+
+async def _run(worker: Worker) -> None:
+    try:
+        await worker.run()
+    except RuntimeError as error:
+        raise translate(error) from error
 
 
 def _worker(client: Client, stores: RouterStores, serving: Serving, queue: str, pool: ThreadPoolExecutor) -> Worker:
