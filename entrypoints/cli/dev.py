@@ -1,11 +1,11 @@
 """The router inside `interlock dev`: a Temporal server where none is configured, workflows, and events from the bus."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final
 
-from domain.errors import Misconfigured
+from domain.errors import Misconfigured, Retryable
 from entrypoints.cli.output import tell
 from entrypoints.settings import Settings, variable
 from entrypoints.sources import Loaded
@@ -14,6 +14,8 @@ from entrypoints.temporal_server import USUAL_PORT, dev_server, missing
 if TYPE_CHECKING:
     from entrypoints.container import Container
     from entrypoints.worker.temporal import Serving
+
+LOOK_SECONDS: Final = 1.0
 
 
 async def route_beside(loaded: Loaded, container: "Container", modules: Sequence[str], stop: asyncio.Event) -> None:
@@ -59,13 +61,48 @@ async def _temporal(loaded: Loaded) -> AsyncIterator[Settings]:
 
 
 async def _run_workflows(settings: Settings, container: "Container", serving: "Serving", stop: asyncio.Event) -> None:
+    """Run workflows; while workers beside us serve others than we have, stand aside where we have none of our own.
+
+    Temporal gives a task to any worker of its queue, also to one that does not know the workflow, and tries again after
+    a while. Everybody serves the catch-all, so nothing is missed without us.
+    """
     from adapters.system.clock import SystemClock
     from adapters.system.id_source import RandomIds
     from entrypoints.engines.router import open_temporal
     from entrypoints.worker.temporal import serve_workflows
 
-    temporal = open_temporal(settings.temporal)
-    await serve_workflows(temporal, container.router_stores(), serving, SystemClock(), RandomIds(), stop)
+    stores, clock = container.router_stores(), SystemClock()
+
+    async def others_serve() -> bool:
+        offers = [] if serving.workflows else await stores.catalog.offers()
+        return any(offer.workflows and offer.until > clock.now() for offer in offers)
+
+    async def nobody_serves() -> bool:
+        return not await others_serve()
+
+    async def stand_aside(ours: asyncio.Event) -> None:
+        await _until(others_serve, stop)
+        ours.set()
+
+    while not stop.is_set():
+        ours = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(stand_aside(ours))
+            await serve_workflows(open_temporal(settings.temporal), stores, serving, clock, RandomIds(), ours)
+        if not stop.is_set():
+            tell("Another worker runs workflows; the one of this process stands aside")
+            await _until(nobody_serves, stop)
+
+
+async def _until(holds: Callable[[], Awaitable[bool]], stop: asyncio.Event) -> None:
+    """Look once a second, until it holds or we are told to stop."""
+    while not stop.is_set():
+        with suppress(Retryable):  # a store that does not answer says nothing new
+            if await holds():
+                return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await stop.wait()
 
 
 async def _route_events(settings: Settings, container: "Container", stop: asyncio.Event) -> None:
