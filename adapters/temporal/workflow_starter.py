@@ -41,7 +41,7 @@ class TemporalStarter:
     async def start(self, request: StartRequest, seconds: float, /) -> Started:
         """Ask once for a workflow to be started; see the port."""
         client = await self._temporal.client()
-        message = await _message(client, request)
+        message = await make_request(client, request)
         try:
             async with asyncio.timeout(seconds):  # the call's own limit does not count the time to connect
                 answer = await client.workflow_service.start_workflow_execution(
@@ -58,7 +58,12 @@ class TemporalStarter:
         return Started(answer.run_id, is_new=True)
 
 
-async def _message(client: "Client", request: StartRequest) -> StartWorkflowExecutionRequest:
+async def make_request(client: "Client", request: StartRequest) -> StartWorkflowExecutionRequest:
+    """Put together what is sent.
+
+    Raises:
+        TooLarge: the event does not fit.
+    """
     envelope = request.envelope
     memo = {EVENT_ID: request.event_id, SOURCE: envelope.source}
     if request.workflow == CATCH_ALL:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from entrypoints.cli.output import Json, emit, run, table, tell
+from entrypoints.cli.output import Json, emit, run, say, table, tell
 from entrypoints.cli.session import shared_settings
 from entrypoints.settings import YIELDING, Settings
 
@@ -115,39 +115,64 @@ def temporal(
     queues: Annotated[
         list[str] | None, typer.Option("--queue", help="Task queue to serve; events and exports if not given.")
     ] = None,
+    child: Annotated[bool, typer.Option("--child", hidden=True)] = False,
 ) -> None:
     """Run workflows: the catch-all, and those of the modules; stop with Ctrl-C or SIGTERM.
 
     Example: interlock worker temporal --workflows my.workflows
 
-    The router starts workflows of these names from a few seconds on. May be given more than once: --workflows, --queue.
+    The router starts workflows of these names from a few seconds on. --workflows and --queue may be given more than
+    once. Each task queue is a process, so that a burst of exports takes no turn of other events.
     """
-    settings = shared_settings()
-    if settings.engine == "sqlite":
-        os.nice(YIELDING)
-    asyncio.run(_work(settings, workflows or [], tuple(queues or ())))
+    from domain.routing import EVENTS, EXPORTS
+    from entrypoints.worker.temporal import load_modules
+
+    settings, modules = shared_settings(), workflows or []
+    names = ["the catch-all", *sorted(load_modules(modules)[0])]
+    served = list(dict.fromkeys(queues or (EVENTS, EXPORTS)))
+    if not child:
+        where = f"{', '.join(served)} (Temporal {settings.temporal.address}, {settings.temporal.namespace})"
+        tell(f"Interlock runs {', '.join(names)} on {where}")
+    if len(served) > 1:
+        if not asyncio.run(_supervise(modules, served)):
+            tell("error: a process ended by itself, so all were stopped")
+            raise typer.Exit(1)
+    else:
+        os.nice((YIELDING if settings.engine == "sqlite" else 0) + (YIELDING // 2 if served == [EXPORTS] else 0))
+        asyncio.run(_work(settings, modules, served[0], is_child=child))
+    if not child:
+        tell("stopped; nothing is in hand")
 
 
-async def _work(settings: Settings, modules: list[str], queues: tuple[str, ...]) -> None:
+async def _supervise(modules: list[str], queues: list[str]) -> bool:
+    from entrypoints.cli.serve import until_told
+    from entrypoints.grpc.processes import run_processes
+
+    given = [argument for name in modules for argument in ("--workflows", name)]
+    command = ["-m", "entrypoints.cli.main", "worker", "temporal", "--child", *given]
+    with until_told() as stop:
+        return await run_processes([[*command, "--queue", queue] for queue in queues], stop, lambda: None)
+
+
+async def _work(settings: Settings, modules: list[str], queue: str, *, is_child: bool) -> None:
     from adapters.system.clock import SystemClock
     from adapters.system.id_source import RandomIds
     from entrypoints.cli.serve import until_told
     from entrypoints.engines.router import open_temporal
+    from entrypoints.grpc.processes import READY, until_parent_ends
     from entrypoints.logs import set_up
     from entrypoints.worker.temporal import Serving, load_modules, serve_workflows
 
     set_up()
-    found, activities = load_modules(modules)
-    serving = Serving(found, activities, lease_seconds=settings.router.catalog_lease_seconds)
-    if queues:
-        serving = serving._replace(task_queues=queues)
+    serving = Serving(*load_modules(modules), (queue,), settings.router.catalog_lease_seconds)
     server = open_temporal(settings.temporal)
     async with _stores(settings) as stores:
         with until_told() as stop:
-            names = ", ".join(["the catch-all", *sorted(found)])
-            tell(f"Interlock runs {names} on {', '.join(serving.task_queues)} (Temporal {settings.temporal.address})")
+            if is_child:
+                say(READY)
+                parent = asyncio.create_task(until_parent_ends())
+                parent.add_done_callback(lambda _: stop.set())
             await serve_workflows(server, stores, serving, SystemClock(), RandomIds(), stop)
-    tell("stopped; nothing is in hand")
 
 
 async def _explain(settings: Settings, event_type: str, event_id: str | None, report_id: str | None) -> "RouteDecision":
