@@ -221,10 +221,8 @@ async def _runs(address: str, number: int) -> list[_Run]:
 
 def _totals(folder: Path, logs: Sequence[str]) -> dict[str, int]:
     """Add up what the routing workers said of their batches."""
-    totals = Counter(dict.fromkeys(OUTCOMES, 0))
-    for said in _batches(folder, logs):
-        totals.update({name: said[name] for name in OUTCOMES})
-    return dict(totals)
+    batches = list(_batches(folder, logs))
+    return {name: sum(said[name] for said in batches) for name in OUTCOMES}
 
 
 def _batches(folder: Path, logs: Sequence[str]) -> Iterator[dict[str, int]]:

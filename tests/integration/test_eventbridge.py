@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -111,7 +111,7 @@ def test_fc20_the_queue_of_a_rule_may_be_made_again_and_has_both_nets(ministack:
     events, sqs = ministack.aws.events.client(), ministack.aws.sqs.client()
     first = create_event_queue(events, sqs, "again", "default")
     assert create_event_queue(events, sqs, "again", "default") == first
-    (target,) = events.list_targets_by_rule(Rule="again")["Targets"]
+    (target,) = cast("list[Any]", events.list_targets_by_rule(Rule="again")["Targets"])
     attributes = sqs.get_queue_attributes(QueueUrl=first.queue_url, AttributeNames=["All"])["Attributes"]
     redrive = json.loads(attributes["RedrivePolicy"])
     assert target["DeadLetterConfig"]["Arn"] == redrive["deadLetterTargetArn"]

@@ -143,7 +143,7 @@ def test_a_detail_does_not_replace_type_or_source() -> None:
 
 
 def test_fc20_the_messages_of_both_dead_letter_queues_hold_the_event() -> None:
-    record = {
+    record: dict[str, Any] = {
         "version": "1.0",
         "timestamp": "2026-01-01T10:03:00Z",
         "requestContext": {"requestId": "r", "condition": "RetriesExhausted", "approximateInvokeCount": 3},
@@ -152,7 +152,7 @@ def test_fc20_the_messages_of_both_dead_letter_queues_hold_the_event() -> None:
         "responsePayload": {"errorMessage": "down", "errorType": "Unavailable"},
     }
     assert without_wrapping(record) == without_wrapping(EVENT) == EVENT
-    odd = {**EVENT, "requestContext": {}, "requestPayload": {}}
+    odd: dict[str, Any] = {**EVENT, "requestContext": {}, "requestPayload": {}}
     assert without_wrapping(odd) == odd
     for other in ({**record, "requestPayload": "x"}, {"requestPayload": EVENT}, {}):
         assert without_wrapping(other) == other
