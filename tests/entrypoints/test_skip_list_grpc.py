@@ -19,6 +19,7 @@ from adapters.grpc.gen.interlock.settings.v1 import skip_list_pb2 as pb
 from adapters.memory.clock import ManualClock
 from adapters.memory.metrics import MemoryMetrics
 from adapters.memory.skip_list_store import MemorySkipListStore
+from application.skip_list import SkipListReader
 from domain.access import Caller
 from domain.errors import PartlyDone, Unauthenticated
 from domain.skip_list import SkipEntry
@@ -234,6 +235,24 @@ async def test_r307_one_server_serves_both_and_the_command_line_sees_the_same_li
             assert [report.report_id for report in left.reports] == ["R2"]
         code, errors = server.stop()
     assert (code, errors.strip()) == (0, "stopped; nothing is in hand")
+
+
+async def test_r307_the_router_knows_ten_thousand_ids_within_its_cache_time_and_forgets_them_again() -> None:
+    store, clock = MemorySkipListStore(), ManualClock(START)
+    reader = SkipListReader(store, clock, MemoryMetrics())
+    names = [f"R{number}" for number in range(10_000)]
+
+    async def skipped() -> int:
+        return sum([await reader.reason(DAILY, name) is not None for name in names])
+
+    assert await skipped() == 0
+    async with serve(store) as client:
+        await client.ask("AddReports", add(*names))
+        clock.advance(15)
+        assert await skipped() == 10_000
+        await client.ask("RemoveReports", pb.RemoveReportsRequest(event_type=DAILY, report_ids=names))
+        clock.advance(15)
+        assert await skipped() == 0
 
 
 async def test_what_the_service_lists_is_what_the_store_holds() -> None:
