@@ -80,7 +80,7 @@ class DynamoDBCaughtEvents:
                 ExpressionAttributeValues={":pk": {"S": TYPES}},
                 ConsistentRead=True,
             )
-            return [str(item["sk"]["S"]) for page in pages for item in page["Items"]]
+            return [_sort_key(item) for page in pages for item in page["Items"]]
 
         return await self._db.call(query)
 
@@ -97,11 +97,12 @@ class DynamoDBCaughtEvents:
                 "ConsistentRead": True,
             }
             while len(found) < limit:
-                page: Mapping[str, Any] = db.query(**request, Limit=limit - len(found))
+                page = db.query(**request, Limit=limit - len(found))
                 found += [_caught(item) for item in page["Items"]]
-                if not page.get("LastEvaluatedKey"):
+                last = page.get("LastEvaluatedKey")
+                if not last:
                     break
-                request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+                request["ExclusiveStartKey"] = last
             return found
 
         return await self._db.call(query)
@@ -133,6 +134,11 @@ class DynamoDBCaughtEvents:
 
 def _key(event_type: str, workflow_id: str) -> dict[str, Any]:
     return {"pk": {"S": f"caught#{event_type}"}, "sk": {"S": workflow_id}}
+
+
+def _sort_key(item: Mapping[str, Any]) -> str:
+    key: str = item["sk"]["S"]
+    return key
 
 
 def _caught(item: Mapping[str, Any]) -> Caught:

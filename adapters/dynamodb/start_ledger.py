@@ -40,10 +40,7 @@ class DynamoDBLedger:
 
     async def find(self, workflow_id: str, /) -> Handled | None:
         """Say whether a workflow of this id has completed."""
-        answer = await self._db.call(
-            lambda db: db.get_item(TableName=self._table, Key=_key(workflow_id), ConsistentRead=True)
-        )
-        item: Mapping[str, Any] | None = answer.get("Item")
+        item = await self._item(_key(workflow_id))
         if item is None:
             return None
         return Handled(workflow_id, item["run_id"]["S"], parse_time(item["completed_at"]["S"], "completed_at"))
@@ -56,8 +53,7 @@ class DynamoDBLedger:
 
     async def swept_until(self) -> datetime | None:
         """Say until when completed workflows were collected."""
-        answer = await self._db.call(lambda db: db.get_item(TableName=self._table, Key=_SWEPT, ConsistentRead=True))
-        item: Mapping[str, Any] | None = answer.get("Item")
+        item = await self._item(_SWEPT)
         return None if item is None else parse_time(item["until"]["S"], "until")
 
     async def note_swept(self, until: datetime, /) -> None:
@@ -83,6 +79,10 @@ class DynamoDBLedger:
             )
         except ClientError:
             return
+
+    async def _item(self, key: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        answer = await self._db.call(lambda db: db.get_item(TableName=self._table, Key=key, ConsistentRead=True))
+        return answer.get("Item")
 
     async def _write(self, requests: Sequence[Any]) -> None:
         left: Mapping[str, Any] = {self._table: requests}
