@@ -16,6 +16,7 @@ ENTRYPOINTS = {
     "entrypoints.aws_lambda.transitions": CORE,
     "entrypoints.aws_lambda.ingestion": CORE,
     "entrypoints.aws_lambda.operator_api": f"{CORE}, fastapi, mangum",
+    "entrypoints.aws_lambda.router": f"{CORE}, temporalio.client, temporalio.contrib.pydantic",
 }
 SETTINGS = {
     "INTERLOCK_ENGINE": "aws",

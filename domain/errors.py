@@ -3,7 +3,8 @@
     InterlockError
     ├── Retryable        try again later, the same call may succeed
     │   ├── Unavailable      a store, queue or topic did not answer or throttled us
-    │   └── Contention       too many writers on one event; the bounded re-decide gave up
+    │   ├── Contention       too many writers on one event; the bounded re-decide gave up
+    │   └── PartlyDone       a bulk edit stopped half-way; what is left is named, and repeating it all is safe
     ├── Permanent        the same call can never succeed
     │   ├── NotFound         no such event
     │   ├── Unauthenticated  no token, or one that opens nothing
@@ -78,6 +79,26 @@ class Contention(Retryable):
     def __str__(self) -> str:
         """Name the event and the attempts made."""
         return f"event {self.event_id!r}: other writers won {self.attempts} times in a row; try again"
+
+
+@dataclass(eq=False)
+class PartlyDone(Retryable):
+    """A bulk edit stopped half-way. `left`: what was not done, or not surely; the whole call may be repeated."""
+
+    code: ClassVar[str] = "partly_done"
+    dependency: str
+    done: int
+    left: tuple[str, ...]
+    reason: str
+
+    def __str__(self) -> str:
+        """Count both parts, and name the first that are left."""
+        named = ", ".join(repr(name) for name in self.left[:10])
+        more = ", …" if len(self.left) > 10 else ""  # noqa: PLR2004 - as many as fit a line
+        return (
+            f"{self.dependency} did {self.done} and left {len(self.left)} undone ({named}{more}): {self.reason}; "
+            "repeat the call"
+        )
 
 
 @dataclass(eq=False)

@@ -10,11 +10,16 @@ from entrypoints.wiring import (
     make_app,
     make_consumption,
     make_dedup_service,
+    make_explain,
     make_metrics,
     make_platform,
+    make_skip_list_service,
     open_access,
     open_dedup,
     open_engine,
+    open_event_bus,
+    open_router_stores,
+    open_skip_list,
 )
 
 
@@ -31,6 +36,11 @@ class Container(containers.DeclarativeContainer):
     platform = providers.Singleton(make_platform, settings, engine, metrics)
     consumer_platform = providers.Singleton(make_platform, settings, engine, metrics, publishing=False)
     consumption = providers.Singleton(make_consumption, settings, engine)
-    app = providers.Singleton(make_app, settings, platform, access, metrics.provided.text)
+    skip_list = providers.Singleton(open_skip_list, settings, metrics)
+    event_bus = providers.Singleton(open_event_bus, settings)
+    router_stores = providers.Singleton(open_router_stores, settings)
+    explain = providers.Singleton(make_explain, settings, router_stores, skip_list, metrics)
+    app = providers.Singleton(make_app, settings, platform, access, metrics.provided.text, explain)
     dedup = providers.Singleton(open_dedup, settings, metrics)
     dedup_service = providers.Singleton(make_dedup_service, settings, dedup, metrics)
+    skip_list_service = providers.Singleton(make_skip_list_service, skip_list)

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
     from adapters.file.token_file import TokenFile
     from adapters.prometheus.metrics import PrometheusMetrics
+    from application.explain import Explain
     from entrypoints.engines.dedup import DedupEngine
+    from entrypoints.engines.event_bus import EventBusEngine
+    from entrypoints.engines.router import RouterStores
+    from entrypoints.engines.skip_list import SkipListEngine
     from entrypoints.grpc.calls import Service
     from entrypoints.worker.transitions import Consumption
 
@@ -122,6 +126,43 @@ def make_dedup_service(settings: Settings, engine: "DedupEngine", metrics: Metri
     return DedupService(engine.cache, metrics, default_ttl).service
 
 
+def open_skip_list(settings: Settings, metrics: Metrics) -> "SkipListEngine":
+    """Give the skip list that is configured. Nothing is opened before its first use."""
+    from entrypoints.engines import skip_list  # noqa: PLC0415 - only who edits or routes needs it
+
+    return skip_list.SkipListEngine(settings, metrics)
+
+
+def open_event_bus(settings: Settings) -> "EventBusEngine":
+    """Give the event bus that is configured. Nothing is opened before its first use."""
+    from entrypoints.engines import event_bus  # noqa: PLC0415 - only who publishes or routes needs it
+
+    return event_bus.EventBusEngine(settings)
+
+
+def open_router_stores(settings: Settings) -> "RouterStores":
+    """Give the router's stores. Nothing is opened before its first use."""
+    from entrypoints.engines import router  # noqa: PLC0415 - only who routes or explains needs it
+
+    return router.open_stores(settings)
+
+
+def make_explain(
+    settings: Settings, stores: "RouterStores", skip_list: "SkipListEngine", metrics: Metrics
+) -> "Explain":
+    """Give what answers where an event would go."""
+    from entrypoints.engines import router  # noqa: PLC0415 - only who routes or explains needs it
+
+    return router.make_explain(settings, stores, skip_list, metrics)
+
+
+def make_skip_list_service(engine: "SkipListEngine") -> "Service":
+    """Put the skip list's service before its store."""
+    from entrypoints.grpc.skip_list import SkipListService  # noqa: PLC0415 - the gRPC server's alone
+
+    return SkipListService(lambda: engine.store, SystemClock()).service
+
+
 def make_platform(settings: Settings, engine: Engine, metrics: Metrics, *, publishing: bool = True) -> Platform:
     """Put the lifecycle's ports and rules together.
 
@@ -164,7 +205,11 @@ def open_access(settings: Settings) -> "TokenFile | None":
 
 
 def make_app(
-    settings: Settings, platform: Platform, access: "TokenFile | None", metrics_text: Callable[[], bytes] | None = None
+    settings: Settings,
+    platform: Platform,
+    access: "TokenFile | None",
+    metrics_text: Callable[[], bytes] | None = None,
+    explain: "Explain | None" = None,
 ) -> "FastAPI":
     """Give the HTTP API, ready when the store answers and the tokens can be read.
 
@@ -173,6 +218,7 @@ def make_app(
         platform: the lifecycle.
         access: the judge of tokens; None lets everybody in.
         metrics_text: gives the figures for `/metrics`; None leaves that path out.
+        explain: says where an event would go; None leaves that path out.
     """
     from entrypoints.http.app import create_app  # noqa: PLC0415 - the API's alone
 
@@ -186,6 +232,7 @@ def make_app(
         platform,
         access=access,
         metrics_text=metrics_text,
+        explain=explain,
         readiness=readiness,
         max_body_bytes=settings.http.max_body_bytes,
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from tests import engines, redis_engines
+from tests import engines, redis_engines, temporal_engines
 
 # The same examples in every run: a failure is somebody's change. INTERLOCK_TEST_EXPLORE=1 looks for new ones.
 settings.register_profile("steady", derandomize=True, deadline=None)
@@ -46,6 +46,13 @@ def redis_cluster() -> Iterator[redis_engines.ClusterOfSix]:
     """Three primaries, each with a replica."""
     with redis_engines.cluster() as six:
         yield six
+
+
+@pytest.fixture(scope="session")
+def temporal_address() -> Iterator[str]:
+    """A Temporal server that tests share, or the one that `INTERLOCK_TEST_TEMPORAL_ADDRESS` points at."""
+    with temporal_engines.shared_address() as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from adapters.aws.clients import Aws
 from adapters.dynamodb.key_table import create_key_table
+from adapters.dynamodb.settings_table import create_settings_table
 from adapters.dynamodb.table import create_table
+from adapters.eventbridge.resources import create_event_queue
 from adapters.sns.resources import TopicAndQueue, create_topic_and_queue
 
 REGION = "us-east-1"
@@ -136,6 +138,16 @@ def key_table(engine: Engine) -> Iterator[str]:
 
 
 @contextmanager
+def settings_table(engine: Engine) -> Iterator[str]:
+    """Give a table of settings of its own to a test."""
+    name = f"interlock-test-{uuid.uuid4().hex[:12]}"
+    client = engine.aws.dynamodb.client()
+    create_settings_table(client, name)
+    yield name
+    client.delete_table(TableName=name)
+
+
+@contextmanager
 def topic_and_queue(engine: Engine, *, visibility_seconds: int, max_receives: int) -> Iterator[TopicAndQueue]:
     """Give a topic, a queue and a dead-letter queue of its own to a test."""
     name = f"interlock-test-{uuid.uuid4().hex[:12]}"
@@ -143,6 +155,31 @@ def topic_and_queue(engine: Engine, *, visibility_seconds: int, max_receives: in
     made = create_topic_and_queue(sns, sqs, name, visibility_seconds=visibility_seconds, max_receives=max_receives)
     yield made
     sns.delete_topic(TopicArn=made.topic_arn)
+    sqs.delete_queue(QueueUrl=made.queue_url)
+    sqs.delete_queue(QueueUrl=made.dead_letter_url)
+
+
+@dataclass(frozen=True)
+class BusAndQueue:
+    """A bus, and what its rule feeds."""
+
+    bus: str
+    queue_url: str
+    dead_letter_url: str
+
+
+@contextmanager
+def event_queue(engine: Engine, *, visibility_seconds: int = 60, max_receives: int = 5) -> Iterator[BusAndQueue]:
+    """Give a bus of its own, a rule, a queue and a dead-letter queue to a test."""
+    name = f"interlock-test-{uuid.uuid4().hex[:12]}"
+    events, sqs = engine.aws.events.client(), engine.aws.sqs.client()
+    events.create_event_bus(Name=name)
+    how = {"visibility_seconds": visibility_seconds, "max_receives": max_receives}
+    made = create_event_queue(events, sqs, name, name, **how)
+    yield BusAndQueue(name, made.queue_url, made.dead_letter_url)
+    events.remove_targets(Rule=name, EventBusName=name, Ids=["queue"])
+    events.delete_rule(Name=name, EventBusName=name)
+    events.delete_event_bus(Name=name)
     sqs.delete_queue(QueueUrl=made.queue_url)
     sqs.delete_queue(QueueUrl=made.dead_letter_url)
 

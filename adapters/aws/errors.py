@@ -24,6 +24,7 @@ _TRY_AGAIN: Final = frozenset(
         "ExpiredToken",
         "ExpiredTokenException",
         "InternalError",
+        "InternalException",
         "InternalFailure",
         "InternalServerError",
         "KMSThrottlingException",

@@ -33,7 +33,7 @@ def create_key_table(client: "DynamoDBClient", name: str, *, timeout: float = 12
     try:
         _create(client, name)
         wait_until_active(client, name, time.monotonic() + timeout, _differences)
-        _expire(client, name)
+        expire(client, name)
     except (BotoCoreError, ClientError) as error:
         raise translate("DynamoDB", error) from error
 
@@ -61,7 +61,12 @@ def _differences(table: Mapping[str, Any]) -> Iterator[str]:
         yield "it must have the text key pk and the binary sort key sk"
 
 
-def _expire(client: "DynamoDBClient", name: str) -> None:
+def expire(client: "DynamoDBClient", name: str) -> None:
+    """Let DynamoDB delete the items of a table whose `ttl` has passed.
+
+    Raises:
+        Misconfigured: they expire by another attribute already.
+    """
     found = client.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
     if found.get("TimeToLiveStatus") in {"ENABLED", "ENABLING"}:
         if found.get("AttributeName") != TTL:

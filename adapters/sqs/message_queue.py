@@ -1,9 +1,9 @@
-"""The lifecycle queue on SQS FIFO (ports/message_queue.py)."""
+"""Queues on SQS (ports/message_queue.py): the lifecycle queue, which is FIFO, and standard ones without order."""
 
 import math
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from adapters.aws.clients import LONGEST_POLL, Aws
 from adapters.aws.errors import is_transient
@@ -19,12 +19,18 @@ MAX_ENTRIES: Final = 10
 _STALE: Final = frozenset({"ReceiptHandleIsInvalid", "InvalidParameterValue", "MessageNotInflight"})
 
 
+class ReceiveAttempt(TypedDict, total=False):
+    """What names an attempt to receive."""
+
+    ReceiveRequestAttemptId: str
+
+
 class SQSMessageQueue:
-    """A FIFO queue.
+    """A queue. What the port says of groups holds for a FIFO queue; messages of a standard one have none.
 
     Args:
         aws: the clients.
-        queue_url: of a FIFO queue.
+        queue_url: of a queue; that of a FIFO queue ends in `.fifo`.
     """
 
     def __init__(self, aws: Aws, queue_url: str) -> None:
@@ -38,14 +44,17 @@ class SQSMessageQueue:
         them. Waiting is in whole seconds, 20 at most. A receive that is cancelled while SQS answers leaves what it
         took hidden until the visibility timeout.
         """
-        attempt = str(uuid.uuid4())  # so that boto3's own retries get the same messages, not an empty answer
+        attempt: ReceiveAttempt = {}
+        if self._url.endswith(".fifo"):  # SQS takes an attempt's id for those alone
+            # So that boto3's own retries get the same messages, not an empty answer.
+            attempt["ReceiveRequestAttemptId"] = str(uuid.uuid4())
         answer = await self._sqs.call(
             lambda sqs: sqs.receive_message(
                 QueueUrl=self._url,
                 MaxNumberOfMessages=min(limit, MAX_ENTRIES),
                 WaitTimeSeconds=min(math.ceil(wait_seconds), LONGEST_POLL),
                 MessageSystemAttributeNames=["MessageGroupId", "ApproximateReceiveCount"],
-                ReceiveRequestAttemptId=attempt,
+                **attempt,
             )
         )
         return [_received(message) for message in answer.get("Messages", [])]

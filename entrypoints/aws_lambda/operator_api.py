@@ -17,7 +17,7 @@ from domain.errors import Misconfigured
 from entrypoints.aws_lambda.runtime import Context, Runtime
 from entrypoints.logs import set_up
 from entrypoints.settings import variable
-from entrypoints.wiring import make_app, open_access
+from entrypoints.wiring import make_app, make_explain, open_access, open_router_stores, open_skip_list
 
 TEXT: Final = ["application/json", "application/problem+json", "text/"]
 """What is answered as text. Anything else Mangum answers as base64, which a REST API hands on as it is."""
@@ -46,7 +46,10 @@ def _adapter(runtime: Runtime) -> Mangum:
     if access is None:
         raise Misconfigured(variable(("auth", "tokens_file")), "is not set; the function lets nobody in without it")
     asyncio.set_event_loop(runtime.runner.get_loop())
-    return Mangum(as_sent(make_app(runtime.settings, runtime.platform, access)), lifespan="off", text_mime_types=TEXT)
+    settings, metrics = runtime.settings, runtime.metrics
+    explain = make_explain(settings, open_router_stores(settings), open_skip_list(settings, metrics), metrics)
+    app = make_app(settings, runtime.platform, access, explain=explain)
+    return Mangum(as_sent(app), lifespan="off", text_mime_types=TEXT)
 
 
 def as_sent(app: ASGIApp) -> ASGI:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from adapters.aws.clients import Aws
 from adapters.dynamodb.key_table import create_key_table
+from adapters.dynamodb.settings_table import create_settings_table
 from adapters.dynamodb.table import KEYS, create_table
+from adapters.eventbridge.resources import create_event_queue
 from adapters.sns.resources import create_topic_and_queue
 from domain.errors import InterlockError, Misconfigured, Retryable
 from entrypoints.cli.checks import Check, attempt
@@ -17,15 +19,17 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.literals import QueueAttributeNameType
 
 NAME: Final = "interlock-lifecycle"
+EVENT_QUEUE: Final = "interlock-events"
 CREATE: Final = "interlock tables create"
 
 TABLE: Final = variable(("events", "table"))
+SETTINGS_TABLE: Final = variable(("settings", "table"))
 TOPIC: Final = variable(("lifecycle", "topic_arn"))
 QUEUE: Final = variable(("lifecycle", "queue_url"))
 
 
 async def create(settings: Settings, name: str | None) -> dict[str, str]:
-    """Make table, topic, queue and dead-letter queue.
+    """Make both tables, topic, queue and dead-letter queue.
 
     Args:
         settings: which table, and the queue's rules.
@@ -39,6 +43,7 @@ async def create(settings: Settings, name: str | None) -> dict[str, str]:
     engine = AwsEngine(settings)
     try:
         await engine.aws.dynamodb.call(lambda dynamodb: create_table(dynamodb, table))
+        await engine.aws.dynamodb.call(lambda dynamodb: create_settings_table(dynamodb, settings.settings.table))
         sns = engine.aws.sns.client()
         made = await engine.aws.sqs.call(
             lambda sqs: create_topic_and_queue(
@@ -51,7 +56,7 @@ async def create(settings: Settings, name: str | None) -> dict[str, str]:
         )
     finally:
         await engine.aclose()
-    return {TABLE: table, TOPIC: made.topic_arn, QUEUE: made.queue_url}
+    return {TABLE: table, SETTINGS_TABLE: settings.settings.table, TOPIC: made.topic_arn, QUEUE: made.queue_url}
 
 
 async def create_for_dedup(settings: Settings) -> dict[str, str]:
@@ -65,11 +70,35 @@ async def create_for_dedup(settings: Settings) -> dict[str, str]:
     return {variable(("dedup", "table")): table}
 
 
+async def create_for_bus(settings: Settings) -> dict[str, str]:
+    """Make the rule that feeds a queue with the bus's events, and the queue; give the variable that names it."""
+    bus = settings.bus
+    name = EVENT_QUEUE if bus.queue_url is None else bus.queue_url.rpartition("/")[2]
+    engine = AwsEngine(settings)
+    try:
+        events = engine.aws.events.client()
+        made = await engine.aws.sqs.call(
+            lambda sqs: create_event_queue(
+                events,
+                sqs,
+                name,
+                bus.name,
+                visibility_seconds=bus.visibility_seconds,
+                max_receives=bus.max_receives,
+            )
+        )
+    finally:
+        await engine.aclose()
+    return {variable(("bus", "queue_url")): made.queue_url}
+
+
 async def checks(settings: Settings) -> AsyncIterator[Check]:
     """Look at table, topic and queue."""
     engine = AwsEngine(settings)
     try:
         yield await attempt("table", lambda: _table(engine.aws, settings), _fix(f"{CREATE}, or set {TABLE}"))
+        fix = _fix(f"{CREATE}, or set {SETTINGS_TABLE}")
+        yield await attempt("settings table", lambda: _settings_table(engine.aws, settings), fix)
         yield await attempt("topic", lambda: _topic(engine.aws, settings), _fix(f"{CREATE}, then set {TOPIC}"))
         yield await attempt("queue", lambda: _queue(engine.aws, settings), _fix(f"{CREATE}, then set {QUEUE}"))
     finally:
@@ -109,6 +138,14 @@ async def _table(aws: Aws, settings: Settings) -> str:
             what = f"index {index}" if index else "the table"
             raise Misconfigured(f"table {name}", f"{what} is {statuses.get(index) or 'missing'}, not ACTIVE")
     return f"{name}, with indexes {', '.join(index for index in KEYS if index)}"
+
+
+async def _settings_table(aws: Aws, settings: Settings) -> str:
+    name = settings.settings.table
+    table = (await aws.dynamodb.call(lambda dynamodb: dynamodb.describe_table(TableName=name)))["Table"]
+    if table.get("TableStatus") != "ACTIVE":
+        raise Misconfigured(f"table {name}", f"it is {table.get('TableStatus')}, not ACTIVE")
+    return name
 
 
 async def _topic(aws: Aws, settings: Settings) -> str:

@@ -65,7 +65,7 @@ def serve(
     ] = False,
     worker: Annotated[bool, typer.Option("--worker", hidden=True)] = False,
 ) -> None:
-    """Serve the dedup cache over gRPC; stop with Ctrl-C or SIGTERM.
+    """Serve the dedup cache and the skip list over gRPC; stop with Ctrl-C or SIGTERM.
 
     Example: INTERLOCK_DEDUP__BACKEND=sqlite interlock dedup serve --port 50051
 
@@ -188,6 +188,8 @@ async def _serve(settings: Settings, *, is_worker: bool) -> None:
     how = Listening(grpc.host, grpc.port, credentials_from(grpc), is_worker, grpc.max_message_bytes, grpc.grace_seconds)
     calls = Calls(container.metrics(), container.access())
     services = [container.dedup_service()]
+    if not (is_worker and settings.engine == "memory"):  # of which each of several processes would have its own
+        services.append(container.skip_list_service())
     with until_told() as stop, contextlib.ExitStack() as open_ports:
         try:
             await check_tokens(settings, container)
@@ -204,6 +206,7 @@ async def _serve(settings: Settings, *, is_worker: bool) -> None:
                 await stop.wait()
         finally:
             await container.dedup().aclose()
+            await container.skip_list().aclose()
     if not is_worker:
         tell("stopped; nothing is in hand")
 

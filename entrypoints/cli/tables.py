@@ -22,18 +22,22 @@ def create(
         str | None,
         typer.Option(help="Of topic and queue on aws; else as in the topic's ARN, else interlock-lifecycle."),
     ] = None,
+    event_queue: Annotated[
+        bool,
+        typer.Option("--event-queue", help="On aws, also a queue for `interlock worker events`, fed by a rule."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Make the table, topic and queues on aws, or the files on sqlite; what is there already stays.
 
-    Where the dedup cache's backend is dynamodb, its table too.
+    On aws the table of settings too; and where the dedup cache's backend is dynamodb, its table.
 
     Prints the variables by which processes find what was made.
 
     Example: INTERLOCK_ENGINE=aws interlock tables create
     """
     settings = loaded().settings
-    made = run(_create(settings, name), "Making tables and queues")
+    made = run(_create(settings, name, event_queue=event_queue), "Making tables and queues")
     if as_json:
         emit(made)
         return
@@ -43,8 +47,12 @@ def create(
     table(("variable", "value"), made.items())
 
 
-async def _create(settings: Settings, name: str | None) -> dict[str, str]:
+async def _create(settings: Settings, name: str | None, *, event_queue: bool) -> dict[str, str]:
     made = await _create_for_events(settings, name)
+    if event_queue and settings.engine == "aws":
+        from entrypoints.cli import aws
+
+        made |= await aws.create_for_bus(settings)
     if settings.dedup.backend == "dynamodb":
         from entrypoints.cli import aws
 

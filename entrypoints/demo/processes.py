@@ -22,20 +22,34 @@ Process: TypeAlias = subprocess.Popen[bytes]
 
 def api(port: int) -> list[str]:
     """Give Python's arguments for the API on a port of this machine."""
-    return ["-m", "entrypoints.cli.main", "api", "serve", "--insecure", "--port", str(port)]
+    return command("api", "serve", "--insecure", "--port", str(port))
 
 
 def worker() -> list[str]:
     """Give Python's arguments for the transitions worker."""
-    return ["-m", "entrypoints.cli.main", "worker", "transitions"]
+    return command("worker", "transitions")
+
+
+def command(*arguments: str) -> list[str]:
+    """Give Python's arguments for a command of ours."""
+    return ["-m", "entrypoints.cli.main", *arguments]
 
 
 @contextmanager
-def running(arguments: Sequence[str], folder: Path, log_name: str) -> Iterator[Process]:
-    """Run one of our modules over the SQLite engine in a folder; at the end it is asked to stop."""
+def running(
+    arguments: Sequence[str], folder: Path, log_name: str, variables: Mapping[str, str] | None = None
+) -> Iterator[Process]:
+    """Run one of our modules over the SQLite engine in a folder; at the end it is asked to stop.
+
+    Args:
+        arguments: Python's.
+        folder: of the engine's files and the log.
+        log_name: of the file for what it prints.
+        variables: added to its environment.
+    """
     with (folder / log_name).open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, *arguments], env=_environment(folder), stdout=log, stderr=log
+            [sys.executable, *arguments], env={**_environment(folder), **(variables or {})}, stdout=log, stderr=log
         )
     try:
         yield process

@@ -2,7 +2,8 @@
 
 Three processes beside this one, each as in production: the API, the transitions worker and the machine feed, over one
 SQLite engine. Operators read single events while nothing else runs, and while ingestion runs at full speed; then they
-move events along. At the end everything is counted twice: from what was sent, and from what is stored.
+move events along. At the end everything is counted twice: from what was sent, and from what is stored. Then a part of
+the events goes through the router (`entrypoints.demo.routed`).
 """
 
 import asyncio
@@ -24,7 +25,9 @@ from domain.lifecycle import DEFAULT_LIFECYCLE, fold
 from entrypoints.demo import processes
 from entrypoints.demo.feed import messages
 from entrypoints.demo.operators import Api, Latency, read_until, steps_of, work
+from entrypoints.demo.routed import Routed, route
 from entrypoints.settings import Settings
+from entrypoints.temporal_server import end_left_over, missing
 from entrypoints.wiring import open_engine
 
 FIRST: Final = 300
@@ -53,6 +56,8 @@ class Summary(BaseModel):
     reads_idle: Latency
     reads_during_ingestion: Latency
     ingested_per_second: int
+    routed: Routed | None
+    """None where there is no Temporal server to be started."""
     seconds: float
     folder: str
     checks: dict[str, bool]
@@ -93,6 +98,7 @@ def run(folder: Path, *, whole_year: bool, tell: Tell) -> Summary:
     facts, folded = asyncio.run(_read_every_history(folder, tell, whole_year=whole_year))
     worker = _worker(folder)
     totals = fed.totals
+    routed = route(folder, tell) if missing() is None else None
     return Summary(
         flights="the year 2013" if whole_year else "January 2013",
         **totals,
@@ -103,6 +109,7 @@ def run(folder: Path, *, whole_year: bool, tell: Tell) -> Summary:
         reads_idle=fed.idle,
         reads_during_ingestion=fed.during,
         ingested_per_second=fed.per_second,
+        routed=routed,
         seconds=round(time.monotonic() - started, 1),
         folder=str(folder),
         checks={
@@ -116,6 +123,7 @@ def run(folder: Path, *, whole_year: bool, tell: Tell) -> Summary:
             "facts = events started + operators' moves": facts == totals["new"] + operators["moved"],
             "the lists by state hold each event once": sum(states.values()) == totals["new"],
             "the folded histories agree with the lists": folded == states,
+            **({} if routed is None else routed.checks),
         },
     )
 
@@ -223,6 +231,7 @@ def _empty(folder: Path) -> None:
     marker = folder / "made-by-interlock-demo"
     if folder.exists() and any(folder.iterdir()) and not marker.exists():
         raise Misconfigured(str(folder), "is not empty and was not made by a demo; name another folder")
+    end_left_over(folder / "temporal")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     marker.touch()

@@ -12,12 +12,14 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 
+from application.explain import Explain
 from application.platform import Platform
 from entrypoints.http import document, health
 from entrypoints.http.document import DocumentedApp, Responses, answer, list_parameters, problems, secured
 from entrypoints.http.edge import Edge
 from entrypoints.http.events import EventCalls
 from entrypoints.http.problems import HANDLERS, MEDIA_TYPE
+from entrypoints.http.router import RouterCalls
 from ports.access import Access
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
@@ -40,6 +42,7 @@ def create_app(
     *,
     access: Access | None,
     metrics_text: Callable[[], bytes] | None = None,
+    explain: Explain | None = None,
     readiness: Mapping[str, health.Check] = _NO_CHECKS,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> FastAPI:
@@ -49,6 +52,7 @@ def create_app(
         platform: the ports and rules.
         access: who may call; None lets everybody do everything as the actor `local`, for development on loopback.
         metrics_text: gives the figures for `/metrics`; None leaves that path out.
+        explain: says where an event would go; None leaves that path out.
         readiness: checks by the name of what they check; each raises when that does not answer.
         max_body_bytes: the largest request body.
     """
@@ -64,6 +68,8 @@ def create_app(
     )
     app.router.route_class = DirectRoute
     _add_event_calls(app, EventCalls(platform, access, max_body_bytes), is_open=access is None)
+    if explain is not None:
+        _add_router_calls(app, RouterCalls(explain, access, platform.clock), is_open=access is None)
     _add(app, "GET", "/healthz", health.healthz, "Liveness", {200: answer("the process answers", "Health")})
     not_ready = answer("something does not answer", "ReadinessProblem", MEDIA_TYPE)
     ready: Responses = {200: answer("everything that the process needs answers", "Readiness"), 503: not_ready}
@@ -136,6 +142,20 @@ def _add_event_calls(app: FastAPI, calls: EventCalls, *, is_open: bool) -> None:
         **secured("operate", is_open=is_open),
         parameters=[document.EVENT_ID, document.KEY],
         requestBody=document.MOVE_BODY,
+    )
+
+
+def _add_router_calls(app: FastAPI, calls: RouterCalls, *, is_open: bool) -> None:
+    _add(
+        app,
+        "GET",
+        "/v1/router/explain",
+        calls.get_explanation,
+        "Where an event would go, and why",
+        {200: answer("the decision", "Explanation"), **problems(422)},
+        "Decided by the workflows that workers serve now and the reports that are skipped now; nothing is started.",
+        **secured("view", is_open=is_open),
+        parameters=document.EXPLAIN_PARAMETERS,
     )
 
 

@@ -155,3 +155,12 @@ def list_parameters(states: Sequence[str]) -> list[Json]:
 
 def _query(name: str, schema: Json, description: str) -> Json:
     return {"name": name, "in": "query", "description": description, "schema": schema}
+
+
+EXPLAIN_PARAMETERS: Final = [
+    {
+        **_query("type", {"type": "string", "minLength": 1, "maxLength": 128}, "the type of the event"),
+        "required": True,
+    },
+    _query("report_id", {"type": "string", "minLength": 1, "maxLength": 256}, "the report that it would be about"),
+]

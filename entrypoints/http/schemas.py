@@ -114,6 +114,16 @@ class History(_Shape):
     missed: list[MissedMove]
 
 
+class Explanation(_Shape):
+    """Where an event would go."""
+
+    outcome: Literal["start", "catch_all", "skip"]
+    workflow: str = Field(description="that would be started; for `skip`, that would have been")
+    workflow_id: str = Field(description="with `{event_id}` in the place of the event's id")
+    task_queue: str
+    why: str
+
+
 class BadInput(_Shape):
     """One thing that is wrong with a request."""
 
@@ -166,6 +176,7 @@ ANSWERS: Final = (
     EventDetail,
     History,
     Transition,
+    Explanation,
     Problem,
     MoveProblem,
     Health,

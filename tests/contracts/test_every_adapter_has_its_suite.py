@@ -47,13 +47,20 @@ def suites() -> dict[str, set[str]]:
 
 
 SUITE_OF = {
+    "caught_events": "CaughtEventsContract",
     "clock": "ClockContract",
+    "event_bus": "EventBusContract",
     "event_store": "EventStoreContract",
     "id_source": "IdSourceContract",
     "key_store": "KeyStoreContract",
     "message_queue": "TopicContract",
     "metrics": "MetricsContract",
     "publisher": "TopicContract",
+    "skip_list_store": "SkipListStoreContract",
+    "start_ledger": "StartLedgerContract",
+    "workflow_catalog": "WorkflowCatalogContract",
+    "workflow_history": "WorkflowHistoryContract",
+    "workflow_starter": "WorkflowStarterContract",
 }
 
 

@@ -35,7 +35,7 @@ def test_links_lead_to_files(document: Path) -> None:
     "document", [path for path in DOCUMENTS if blocks(path, "python")], ids=lambda path: str(path.relative_to(ROOT))
 )
 def test_python_blocks_run(document: Path) -> None:
-    names: dict[str, object] = {}
+    names: dict[str, object] = {"__name__": "document"}
     for block in blocks(document, "python"):
         exec(compile(block, str(document), "exec"), names)  # noqa: S102 - our own documents
 
@@ -53,7 +53,7 @@ def commands(document: Path) -> list[str]:
 
 
 @contextlib.contextmanager
-def dev_server(folder: Path, **variables: str) -> Iterator[str]:
+def dev_server(folder: Path, *options: str, **variables: str) -> Iterator[str]:
     """Run `interlock dev` on a free port, and give its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -63,7 +63,7 @@ def dev_server(folder: Path, **variables: str) -> Iterator[str]:
     )
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(
-            [sys.executable, "-m", "entrypoints.cli.main", "dev"], env=environment, stdout=log, stderr=log
+            [sys.executable, "-m", "entrypoints.cli.main", "dev", *options], env=environment, stdout=log, stderr=log
         )
     try:
         deadline = time.monotonic() + 30
@@ -106,7 +106,7 @@ def until_started(address: str, event_id: str) -> dict[str, object]:
 
 def test_the_readme_tour_works(tmp_path: Path) -> None:
     ingest, move, history, listing = [line for line in commands(ROOT / "README.md") if line.startswith("curl")]
-    with dev_server(tmp_path) as address:
+    with dev_server(tmp_path, "--no-router") as address:
         said = re.search(r"^\{\"accepted\".*$", (ROOT / "README.md").read_text(), re.MULTILINE)
         assert said is not None
         assert run(ingest, address, tmp_path).stdout == said[0]
@@ -128,7 +128,7 @@ def test_r112_the_tutorial_works_with_a_lifecycle_of_its_own(tmp_path: Path) -> 
     typed = [
         line for line in commands(tutorial) if not line.startswith(("export", "source")) and line != "interlock dev"
     ]
-    with dev_server(tmp_path, **variables) as address:
+    with dev_server(tmp_path, "--no-router", **variables) as address:
         assert run(typed[0], address, tmp_path, **variables).returncode == 0
         event = until_started(address, "alarm-1")
         assert (event["state"], event["legal_moves"]) == ("raised", ["assessed", "dismissed"])
@@ -144,3 +144,76 @@ def test_r112_the_tutorial_works_with_a_lifecycle_of_its_own(tmp_path: Path) -> 
             "crew_sent",
             "repaired",
         ]
+
+
+def until_said(log: Path, pattern: str) -> str:
+    """Wait until a process has said something, and give the part that is wanted."""
+    deadline = time.monotonic() + 30
+    while (found := re.search(pattern, log.read_text())) is None:
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+    return found[1]
+
+
+def outcome(told: str) -> str:
+    """Give the outcome that `router explain` told."""
+    return dict(line.split("\t", 1) for line in told.splitlines())["outcome"]
+
+
+def test_r302_the_tutorial_of_the_router_works_and_the_router_is_not_touched(tmp_path: Path) -> None:
+    tutorial = ROOT / "docs" / "tutorial-router.md"
+    (tmp_path / "orders.py").write_text(blocks(tutorial, "python")[0])
+    typed = [line for line in commands(tutorial) if not line.startswith("source")]
+    assert typed[0] == "interlock dev"
+    with dev_server(tmp_path) as address:
+        temporal = until_said(tmp_path / "log", r"Temporal listens on (\S+)")
+        variables = {"INTERLOCK_TEMPORAL__ADDRESS": temporal}
+
+        def do(line: str) -> str:
+            done = run(line.replace("127.0.0.1:7233", temporal), address, tmp_path, **variables)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        (tmp_path / "order.json").write_text(typed[1].split("'")[1])
+        assert do(typed[2]) == "published 1, refused 0\n"
+        assert outcome(do(typed[3])) == "catch_all"
+        deadline = time.monotonic() + 20
+        while "order-1" not in do(typed[4] + " --json"):
+            assert time.monotonic() < deadline
+        environment = os.environ | variables | {"INTERLOCK_DATA_DIR": str(tmp_path / "data"), "PYTHONPATH": str(ROOT)}
+        with (tmp_path / "worker.log").open("wb") as log:
+            worker = subprocess.Popen(
+                [sys.executable, "-m", "entrypoints.cli.main", *shlex.split(typed[5])[1:]],
+                cwd=tmp_path,
+                env=environment,
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            deadline = time.monotonic() + 30
+            while outcome(do(typed[6])) != "start":
+                assert time.monotonic() < deadline, (tmp_path / "worker.log").read_text()
+            do(typed[7])
+            assert "started\t1" in do(typed[8])
+            do(typed[9])
+            until_said(tmp_path / "log", r'("already_started": 1)')
+            binary = str(Path(sys.executable).parent / "temporal")
+            assert "WorkflowExecutionStarted" in do(typed[10].replace("temporal", binary, 1))
+            do(typed[11])
+            assert outcome(do(typed[12])) == "skip"
+            assert len(typed) == 13
+        finally:
+            worker.terminate()
+            assert worker.wait(20) == 0
+
+
+def test_r307_the_skip_list_page_works(tmp_path: Path) -> None:
+    (tmp_path / "reports.txt").write_text("R-1\n R-7 \n")
+    told = [run(line, "", tmp_path).stdout for line in commands(ROOT / "docs" / "how-to" / "skip-list.md")]
+    assert [text.splitlines()[0].split("\t")[0] for text in told] == [
+        "added 2, already listed 0",
+        "report_id",
+        "removed 1, not listed 0",
+        "added 2, already listed 0",
+        "removed 2, not listed 0",
+    ]

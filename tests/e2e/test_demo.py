@@ -22,7 +22,7 @@ def test_january_goes_through_everything_and_every_count_adds_up(tmp_path: Path)
     assert done.returncode == 0, done.stderr[-2000:]
     summary = json.loads(done.stdout)
     assert all(summary["checks"].values())
-    assert len(summary["checks"]) == 9
+    assert len(summary["checks"]) == 16
     assert (summary["new"], summary["duplicate"], summary["rejected"]) == (6607, 660, 5)
     assert summary["sent"] == 6607 + 660 + 5
     assert summary["facts"] == 6607 + summary["operators"]["moved"]
@@ -31,6 +31,15 @@ def test_january_goes_through_everything_and_every_count_adds_up(tmp_path: Path)
     assert summary["operators"]["unexpected"] == 0
     assert sum(summary["states"].values()) == 6607
     assert min(summary["states"].values()) > 100
+    routed = summary["routed"]
+    assert (routed["events"], routed["deliveries"]) == (300, 900)
+    assert (routed["started"], routed["caught"], routed["already_started"], routed["skipped"]) == (260, 20, 560, 60)
+    assert routed["runs"] == {
+        "ExportFlightRequestedWorkflow": 40,
+        "FlightCancelledWorkflow": 40,
+        "FlightDelayedWorkflow": 180,
+        "UnmatchedEventWorkflow": 20,
+    }
 
 
 def test_a_count_that_does_not_add_up_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -40,8 +49,8 @@ def test_a_count_that_does_not_add_up_is_exit_code_1(monkeypatch: pytest.MonkeyP
         latency = Latency(1, 1.0, 1.0)
         return demo.Summary(
             flights="January 2013", sent=2, new=1, duplicate=0, rejected=0, worker={}, operators={"moved": 0}, facts=1,
-            states={}, reads_idle=latency, reads_during_ingestion=latency, ingested_per_second=1, seconds=1.0,
-            folder=str(folder), checks={"sent = new + duplicate + rejected": False},
+            states={}, reads_idle=latency, reads_during_ingestion=latency, ingested_per_second=1, seconds=1,
+            routed=None, folder=str(folder), checks={"sent = new + duplicate + rejected": False},
         )  # fmt: skip
 
     monkeypatch.setattr(demo, "run", a_wrong_run)

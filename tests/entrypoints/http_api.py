@@ -19,12 +19,17 @@ from adapters.memory.id_source import CountingIds
 from adapters.memory.message_queue import MemoryQueue
 from adapters.memory.metrics import MemoryMetrics
 from adapters.memory.publisher import MemoryPublisher
+from adapters.memory.workflow_catalog import MemoryCatalog
+from application.catalog import CatalogReader
 from application.consume import apply_batch
+from application.explain import explain
 from application.platform import Platform
 from domain.access import SCOPES, Caller, Scope, TokenRecord, issue_token, verify
+from domain.routing import RouteDecision, RoutingRules
 from entrypoints.http.app import create_app
 from ports.event_store import EventStore
 from ports.publisher import Publisher
+from ports.workflow_catalog import WorkflowCatalog
 from tests.examples import START, an_envelope
 
 JSON = {"Content-Type": "application/json"}
@@ -49,6 +54,16 @@ class MemoryAccess:
 
 
 @dataclass
+class ListedReports:
+    """Reasons by report id, for every type."""
+
+    reasons: dict[str, str]
+
+    async def reason(self, event_type: str, report_id: str | None, /) -> str | None:  # noqa: ARG002 - see the class
+        return None if report_id is None else self.reasons.get(report_id)
+
+
+@dataclass
 class Api:
     """The API and what stands behind it."""
 
@@ -59,6 +74,8 @@ class Api:
     clock: ManualClock
     metrics: MemoryMetrics
     access: MemoryAccess
+    catalog: WorkflowCatalog
+    skipped: dict[str, str]
 
     async def ingest(self, *event_ids: str) -> None:
         """Ingest events and work off the queue, so that they are in their first state."""
@@ -84,6 +101,7 @@ class Api:
 async def an_api(
     *,
     store: EventStore | None = None,
+    catalog: WorkflowCatalog | None = None,
     publisher: Publisher | None = None,
     readiness: Mapping[str, Callable[[], Awaitable[None]]] | None = None,
     max_body_bytes: int = 1024 * 1024,
@@ -94,17 +112,25 @@ async def an_api(
     queue = MemoryQueue(clock, ids)
     platform = Platform(store or MemoryEventStore(), publisher or MemoryPublisher(queue), clock, ids, metrics)
     platform = replace(platform, **changes)
+    offers = catalog or MemoryCatalog()
+    skipped: dict[str, str] = {}
+    known = CatalogReader(offers, clock, metrics)
+
+    async def explain_now(event_type: str, report_id: str | None) -> RouteDecision:
+        return await explain(known, ListedReports(skipped), RoutingRules(), event_type, None, report_id)
+
     app = create_app(
         platform,
         access=access,
         metrics_text=lambda: b"figures 1\n",
+        explain=explain_now,
         readiness=readiness or {},
         max_body_bytes=max_body_bytes,
     )
     headers = {"Authorization": f"Bearer {access.issue(*SCOPES)}"}
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://interlock", headers=headers) as client:
-        yield Api(app, client, platform, queue, clock, metrics, access)
+        yield Api(app, client, platform, queue, clock, metrics, access, offers, skipped)
 
 
 def check_problem(response: httpx.Response, status: int) -> dict[str, Any]:

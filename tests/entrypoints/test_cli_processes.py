@@ -77,7 +77,7 @@ def state_of(client: httpx.Client, event_id: str) -> str | None:
 
 
 def test_dev_takes_an_event_through_its_life(tmp_path: Path) -> None:
-    with running(tmp_path, "dev") as dev:
+    with running(tmp_path, "dev", "--no-router") as dev:
         answer = dev.client.post("/v1/events", json=[an_envelope("e1").attributes()], headers=BATCH)
         assert (answer.status_code, answer.json()["accepted"]) == (202, ["e1"])
         until(lambda: state_of(dev.client, "e1") == "to_review")
@@ -100,7 +100,7 @@ def test_dev_killed_mid_way_and_started_again_has_every_accepted_event_once(tmp_
     accepted: set[str] = set()
     sent = 0
     for _ in range(3):
-        with running(tmp_path, "dev", INTERLOCK_LIFECYCLE__VISIBILITY_SECONDS="2") as dev:
+        with running(tmp_path, "dev", "--no-router", INTERLOCK_LIFECYCLE__VISIBILITY_SECONDS="2") as dev:
             for _ in range(5):
                 batch = [an_envelope(f"e{n}", entity=f"N{n % 7}").attributes() for n in range(sent, sent + 40)]
                 accepted.update(dev.client.post("/v1/events", json=batch, headers=BATCH).json()["accepted"])
@@ -116,7 +116,7 @@ def test_dev_killed_mid_way_and_started_again_has_every_accepted_event_once(tmp_
             items += page["items"]
         return [item["event_id"] for item in items]
 
-    with running(tmp_path, "dev", INTERLOCK_LIFECYCLE__VISIBILITY_SECONDS="2") as dev:
+    with running(tmp_path, "dev", "--no-router", INTERLOCK_LIFECYCLE__VISIBILITY_SECONDS="2") as dev:
         until(lambda: len(listed(dev.client)) >= len(accepted))
         assert sorted(listed(dev.client)) == sorted(accepted)
         assert {len(dev.client.get(f"/v1/events/e{n}/history").json()["items"]) for n in range(0, sent, 13)} == {1}

@@ -15,6 +15,7 @@ from schemathesis.specs.openapi import checks
 from domain.envelope import Envelope
 from entrypoints.http.events import LIST_PARAMETERS
 from entrypoints.http.problems import STATUSES
+from entrypoints.http.router import EXPLAIN_PARAMETERS
 from entrypoints.http.schemas import Event
 from tests.entrypoints.http_api import Api, a_server, an_api
 
@@ -69,13 +70,14 @@ def test_the_document_is_openapi_3_1() -> None:
 
 
 def test_every_call_of_the_contract_is_described() -> None:
-    """CONTRACTS § 4, as far as the lifecycle goes."""
+    """CONTRACTS § 4, as far as lifecycle and router go."""
     assert {(method, path) for path, item in DOCUMENT["paths"].items() for method in item} == {
         ("post", "/v1/events"),
         ("get", "/v1/events"),
         ("get", "/v1/events/{event_id}"),
         ("get", "/v1/events/{event_id}/history"),
         ("post", "/v1/events/{event_id}/transitions"),
+        ("get", "/v1/router/explain"),
         ("get", "/healthz"),
         ("get", "/readyz"),
         ("get", "/metrics"),
@@ -99,6 +101,7 @@ def test_every_call_names_its_scope_and_its_refusals() -> None:
         ("get", "/v1/events/{event_id}"): "view",
         ("get", "/v1/events/{event_id}/history"): "view",
         ("post", "/v1/events/{event_id}/transitions"): "operate",
+        ("get", "/v1/router/explain"): "view",
     }
 
 
@@ -124,5 +127,5 @@ def test_the_reference_page_names_every_call_parameter_and_problem() -> None:
     calls = {f"`{method.upper()} {path}`" for path, item in DOCUMENT["paths"].items() for method in item}
     codes = {kind.code for kind, _, _ in STATUSES} | {"unavailable", "contention"}
     kinds = {f"`urn:interlock:problem:{code}`" for code in codes - {"retryable"}}
-    parameters = {f"`{name}`" for name in (*LIST_PARAMETERS, "Idempotency-Key")}
+    parameters = {f"`{name}`" for name in (*LIST_PARAMETERS, *EXPLAIN_PARAMETERS, "Idempotency-Key")}
     assert not [name for name in calls | kinds | parameters if name not in page]

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 
+from domain.eventbridge import from_eventbridge
 from domain.messages import Received
 from entrypoints.aws_lambda import ingestion, transitions
 from entrypoints.aws_lambda.runtime import Runtime
@@ -95,10 +96,14 @@ def interlock(*arguments: str, variables: Mapping[str, str]) -> "subprocess.Comp
 @pytest.fixture(scope="module")
 def variables(ministack: Engine) -> dict[str, str]:
     """Table, topic and queues, made by `interlock tables create`; and the variables that name them."""
-    given: dict[str, str] = {"INTERLOCK_ENGINE": "aws", "INTERLOCK_EVENTS__TABLE": f"events-{uuid4().hex}"}
+    given: dict[str, str] = {
+        "INTERLOCK_ENGINE": "aws",
+        "INTERLOCK_EVENTS__TABLE": f"events-{uuid4().hex}",
+        "INTERLOCK_SETTINGS__TABLE": f"settings-{uuid4().hex}",
+    }
     if ministack.url:
         given |= {"AWS_ENDPOINT_URL": ministack.url, "AWS_REGION": REGION}
-    create = ("tables", "create", "--json", "--name", f"lifecycle-{uuid4().hex}")
+    create = ("tables", "create", "--json", "--event-queue", "--name", f"lifecycle-{uuid4().hex}")
     first = interlock(*create, variables=given)
     assert first.returncode == 0, first.stderr
     again = interlock(*create, variables=given)
@@ -159,6 +164,7 @@ def test_what_tables_create_made_passes_the_doctor(variables: Mapping[str, str])
         "lifecycle": "ok",
         "tokens file": "warning",
         "table": "ok",
+        "settings table": "ok",
         "topic": "ok",
         "queue": "ok",
     }
@@ -279,3 +285,20 @@ def test_r107_the_worker_drains_the_queue_that_the_feed_fills(
     assert [item["event_id"] for item in json.loads(listed.stdout)["items"]] == [
         f"w-{n}" for n in (13, 18, 23, 28, 3, 8)
     ]
+
+
+def test_r302_events_that_are_published_reach_the_queue_of_the_worker(
+    ministack: Engine, variables: Mapping[str, str], tmp_path: Path
+) -> None:
+    """`tables create --event-queue`, `events publish`, EventBridge, its rule, SQS."""
+    file = tmp_path / "events.jsonl"
+    file.write_text("".join(an_envelope(f"bus-{number}").to_json() + "\n" for number in range(3)), encoding="utf-8")
+    run = interlock("events", "publish", str(file), "--json", variables=variables)
+    assert (run.returncode, json.loads(run.stdout)) == (0, {"published": 3, "refused": []})
+    sqs = ministack.aws.sqs.client()
+    found: list[str] = []
+    while batch := sqs.receive_message(
+        QueueUrl=variables["INTERLOCK_BUS__QUEUE_URL"], MaxNumberOfMessages=10, WaitTimeSeconds=0 if found[2:] else 5
+    ).get("Messages"):
+        found += [from_eventbridge(json.loads(message.get("Body", ""))).id for message in batch]
+    assert sorted(found) == ["bus-0", "bus-1", "bus-2"]

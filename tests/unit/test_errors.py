@@ -17,6 +17,7 @@ from domain.errors import (
     Misconfigured,
     MoveRejected,
     NotFound,
+    PartlyDone,
     Permanent,
     Retryable,
     StaleReceipt,
@@ -29,6 +30,11 @@ from domain.errors import (
 EXAMPLES: dict[str, tuple[InterlockError, type[InterlockError], str]] = {
     "unavailable": (Unavailable("table", "throttled"), Retryable, "table is unavailable: throttled"),
     "contention": (Contention("e1", 20), Retryable, "event 'e1': other writers won 20 times in a row; try again"),
+    "partly_done": (
+        PartlyDone("table", 9, ("R1", "R2"), "throttled"),
+        Retryable,
+        "table did 9 and left 2 undone ('R1', 'R2'): throttled; repeat the call",
+    ),
     "not_found": (NotFound("e1"), Permanent, "no event 'e1'"),
     "unauthenticated": (Unauthenticated(token_shown=True), Permanent, "the token is not valid"),
     "forbidden": (Forbidden("operate"), Permanent, "the token lacks the scope 'operate'"),

@@ -7,8 +7,12 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 
 REQUIRED = {
+    "fc14": "one event, delivered or published twice",
+    "fc18": "a message that is too large, and a server that asks to slow down",
+    "fc20": "the two nets below EventBridge and Lambda",
     "fc21": "a publish call that refuses some of its entries",
     "fc22": "a client kept from one run of the event loop to the next",
+    "fc24": "two writers of one list",
     "fc25": "filtered lists and their last pages",
     "fc28": "numbers and values that stores refuse or change",
     "fc33": "size limits of every hop",

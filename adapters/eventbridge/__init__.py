@@ -1,0 +1,1 @@
+"""Amazon EventBridge: events for everybody."""

@@ -1,0 +1,137 @@
+"""R-306: 200 slow export events do not delay others, on a Temporal dev server and a worker of their own.
+
+    python -m benchmarks.router_burst
+
+Start-to-run is from the server's record of the start to that of the first task taken up. Five rounds in turn: quiet,
+and while 200 exports wait or run, 64 at a time, on the task queue `exports` of the same worker process.
+"""
+
+import asyncio
+import statistics
+import sys
+import tempfile
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client
+
+from adapters.memory.metrics import MemoryMetrics
+from application.route import Router, RouteResult
+from benchmarks.figures import show
+from domain.eventbridge import from_eventbridge
+from entrypoints.engines.router import make_router, make_starter, open_stores, open_temporal
+from entrypoints.engines.skip_list import SkipListEngine
+from entrypoints.settings import read_variables
+from tests.temporal_engines import server, until
+
+ROUNDS = 5
+EVENTS = 100
+EVERY_SECONDS = 0.04
+EXPORTS = 200
+EXPORT_SECONDS = 2.5
+
+
+def an_event(detail_type: str, **detail: object) -> dict[str, Any]:
+    return {
+        "version": "0",
+        "id": uuid.uuid4().hex,
+        "detail-type": detail_type,
+        "source": "reports",
+        "account": "111122223333",
+        "time": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "region": "eu-west-1",
+        "resources": [],
+        "detail": detail,
+    }
+
+
+async def route(router: Router, event: dict[str, Any]) -> RouteResult:
+    result = await router.route(from_eventbridge(event), lambda: 60.0)
+    if result.outcome != "started":
+        raise RuntimeError(f"{result.workflow_id} was {result.outcome}")
+    return result
+
+
+async def events_start_to_run(router: Router, client: Client) -> float:
+    """Route events at a steady rate, and give the 99th percentile of their start-to-run, in seconds."""
+    started = []
+    for _ in range(EVENTS):
+        started.append(await route(router, an_event("ReportRunCompletedEvent")))
+        await asyncio.sleep(EVERY_SECONDS)
+    waits = []
+    for result in started:
+        await client.get_workflow_handle(result.workflow_id).result()
+        history = await client.get_workflow_handle(result.workflow_id).fetch_history()
+        begun = next(e for e in history.events if e.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED)
+        taken = next(e for e in history.events if e.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED)
+        waits.append((taken.event_time.ToDatetime() - begun.event_time.ToDatetime()).total_seconds())
+    return statistics.quantiles(waits, n=100)[98]
+
+
+async def during_a_burst(router: Router, client: Client) -> tuple[float, int]:
+    """Give the same while exports wait and run, and how many of those were not done at its end."""
+    slots = asyncio.Semaphore(16)
+
+    async def export() -> RouteResult:
+        async with slots:
+            return await route(router, an_event("ExportRequested", seconds=EXPORT_SECONDS))
+
+    async with asyncio.TaskGroup() as tasks:
+        exports = [tasks.create_task(export()) for _ in range(EXPORTS)]
+    measured = await events_start_to_run(router, client)
+    query = "WorkflowType = 'ExportRequestedWorkflow' AND ExecutionStatus = 'Running'"
+    left = (await client.count_workflows(query)).count
+    for task in exports:
+        await client.get_workflow_handle(task.result().workflow_id).result()
+    return measured, left
+
+
+async def measure(address: str, folder: Path) -> None:
+    variables = {"INTERLOCK_DATA_DIR": str(folder), "INTERLOCK_TEMPORAL__ADDRESS": address}
+    settings, metrics = read_variables(variables), MemoryMetrics()
+    stores, skip_list = open_stores(settings), SkipListEngine(settings, metrics)
+    router = make_router(settings, stores, make_starter(settings), skip_list.reader, metrics)
+    worker = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "entrypoints.cli.main", "worker", "temporal"),
+        *("--workflows", "tests.temporal_workflows"),
+        env={"PATH": "", **variables},
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+
+        async def is_there() -> bool:
+            return bool(await stores.catalog.offers())
+
+        await until(is_there, 60)
+        client = await open_temporal(settings.temporal).client()
+        await events_start_to_run(router, client)
+        rounds = []
+        for _ in range(ROUNDS):
+            quiet = await events_start_to_run(router, client)
+            busy, left = await during_a_burst(router, client)
+            rounds.append((quiet, busy, left))
+    finally:
+        worker.terminate()
+        await worker.wait()
+    quiet, busy = (statistics.median(column) for column in list(zip(*rounds, strict=True))[:2])
+    ratio = statistics.median(busy / quiet for quiet, busy, _ in rounds)
+    show("R-306", f"p99 start-to-run, {EXPORTS} slow exports in hand", ms(busy), f"{ms(quiet)} quiet", ratio, "<= 1.5x")
+    print(f"      exports that were not done when each was measured: {', '.join(str(left) for *_, left in rounds)}")
+    await skip_list.aclose()
+    await stores.aclose()
+
+
+def ms(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms"
+
+
+def main() -> None:
+    with server() as one, tempfile.TemporaryDirectory() as folder:
+        asyncio.run(measure(one.address, Path(folder)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""The router inside `interlock dev`: a Temporal server where none is configured, workflows, and events from the bus."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from domain.errors import Misconfigured, Retryable
+from entrypoints.cli.output import tell
+from entrypoints.settings import Settings, variable
+from entrypoints.sources import Loaded
+from entrypoints.temporal_server import USUAL_PORT, dev_server, missing
+
+if TYPE_CHECKING:
+    from entrypoints.container import Container
+    from entrypoints.worker.temporal import Serving
+
+LOOK_SECONDS: Final = 1.0
+
+
+async def route_beside(loaded: Loaded, container: "Container", modules: Sequence[str], stop: asyncio.Event) -> None:
+    """Run workflows and route events until told to stop. Where a package is missing, say so, and do nothing.
+
+    Raises:
+        Misconfigured: a module of workflows cannot be used, or a setting cannot work.
+        Unavailable: the Temporal server did not start.
+    """
+    lacks = missing() if _is_ours(loaded) else None
+    if lacks is not None:
+        tell(f"The router does not run: {lacks}. Or set {variable(('temporal', 'address'))}.")
+        return
+    from entrypoints.worker.temporal import Serving, load_modules
+
+    found, activities = load_modules(modules)
+    serving = Serving(found, activities, lease_seconds=loaded.settings.router.catalog_lease_seconds)
+    async with _temporal(loaded) as settings, asyncio.TaskGroup() as tasks:
+        tasks.create_task(_run_workflows(settings, container, serving, stop))
+        tasks.create_task(_route_events(settings, container, stop))
+
+
+def _is_ours(loaded: Loaded) -> bool:
+    """Say whether the Temporal server is ours to start: no address is configured."""
+    return loaded.origins["temporal", "address"] == "default"
+
+
+@asynccontextmanager
+async def _temporal(loaded: Loaded) -> AsyncIterator[Settings]:
+    """Give settings that name a Temporal server: the one that is configured, or one of our own for as long."""
+    settings = loaded.settings
+    if not _is_ours(loaded):
+        yield settings
+        return
+    with ExitStack() as stack:
+        server = await asyncio.to_thread(
+            stack.enter_context, dev_server(settings.data_dir / "temporal", pages=True, port=USUAL_PORT)
+        )
+        tell(f"Temporal listens on {server.address} (process {server.pid}); its pages are at {server.ui}")
+        if not server.address.endswith(f":{USUAL_PORT}"):
+            tell(f"Other commands find it with {variable(('temporal', 'address'))}={server.address}")
+        yield settings.model_copy(update={"temporal": settings.temporal.model_copy(update={"address": server.address})})
+
+
+async def _run_workflows(settings: Settings, container: "Container", serving: "Serving", stop: asyncio.Event) -> None:
+    """Run workflows; while workers beside us serve others than we have, stand aside where we have none of our own.
+
+    Temporal gives a task to any worker of its queue, also to one that does not know the workflow, and tries again after
+    a while. Everybody serves the catch-all, so nothing is missed without us.
+    """
+    from adapters.system.clock import SystemClock
+    from adapters.system.id_source import RandomIds
+    from entrypoints.engines.router import open_temporal
+    from entrypoints.worker.temporal import serve_workflows
+
+    stores, clock = container.router_stores(), SystemClock()
+
+    async def others_serve() -> bool:
+        offers = [] if serving.workflows else await stores.catalog.offers()
+        return any(offer.workflows and offer.until > clock.now() for offer in offers)
+
+    async def nobody_serves() -> bool:
+        return not await others_serve()
+
+    async def stand_aside(ours: asyncio.Event) -> None:
+        await _until(others_serve, stop)
+        ours.set()
+
+    while not stop.is_set():
+        ours = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(stand_aside(ours))
+            await serve_workflows(open_temporal(settings.temporal), stores, serving, clock, RandomIds(), ours)
+        if not stop.is_set():
+            tell("Another worker runs workflows; the one of this process stands aside")
+            await _until(nobody_serves, stop)
+
+
+async def _until(holds: Callable[[], Awaitable[bool]], stop: asyncio.Event) -> None:
+    """Look once a second, until it holds or we are told to stop."""
+    while not stop.is_set():
+        with suppress(Retryable):  # a store that does not answer says nothing new
+            if await holds():
+                return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await stop.wait()
+
+
+async def _route_events(settings: Settings, container: "Container", stop: asyncio.Event) -> None:
+    from entrypoints.engines.router import make_router, make_starter
+    from entrypoints.worker.events import Draining, drain
+
+    engine = container.event_bus()
+    how = Draining(engine.batch, engine.receivers, engine.wait_seconds, settings.bus.visibility_seconds)
+    try:
+        queue = engine.queue
+    except Misconfigured as error:
+        tell(f"No events are routed here: {error}")
+        return
+    skips = container.skip_list().reader
+    router = make_router(settings, container.router_stores(), make_starter(settings), skips, container.metrics())
+    await drain(router, queue, how, stop)

