@@ -47,12 +47,14 @@ def suites() -> dict[str, set[str]]:
 
 
 SUITE_OF = {
+    "activity_store": "ActivityStoreContract",
     "clock": "ClockContract",
     "event_store": "EventStoreContract",
     "id_source": "IdSourceContract",
     "key_store": "KeyStoreContract",
     "message_queue": "TopicContract",
     "metrics": "MetricsContract",
+    "payload_store": "PayloadStoreContract",
     "publisher": "TopicContract",
 }
 
