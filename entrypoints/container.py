@@ -13,6 +13,7 @@ from entrypoints.wiring import (
     make_metrics,
     make_platform,
     open_access,
+    open_activity,
     open_dedup,
     open_engine,
 )
@@ -31,6 +32,7 @@ class Container(containers.DeclarativeContainer):
     platform = providers.Singleton(make_platform, settings, engine, metrics)
     consumer_platform = providers.Singleton(make_platform, settings, engine, metrics, publishing=False)
     consumption = providers.Singleton(make_consumption, settings, engine)
-    app = providers.Singleton(make_app, settings, platform, access, metrics.provided.text)
+    activity = providers.Singleton(open_activity, settings, metrics)
+    app = providers.Singleton(make_app, settings, platform, access, activity, metrics.provided.text)
     dedup = providers.Singleton(open_dedup, settings, metrics)
     dedup_service = providers.Singleton(make_dedup_service, settings, dedup, metrics)

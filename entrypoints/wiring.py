@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from adapters.file.token_file import TokenFile
     from adapters.prometheus.metrics import PrometheusMetrics
+    from entrypoints.engines.activity import ActivityEngine
     from entrypoints.engines.dedup import DedupEngine
     from entrypoints.grpc.calls import Service
     from entrypoints.worker.transitions import Consumption
@@ -114,6 +115,13 @@ def open_dedup(settings: Settings, metrics: Metrics) -> "DedupEngine":
     return dedup.open_dedup(settings, metrics)
 
 
+def open_activity(settings: Settings, metrics: Metrics) -> "ActivityEngine":
+    """Give the writer and the reader of activity on the configured engine. Nothing is connected to before its use."""
+    from entrypoints.engines import activity  # noqa: PLC0415 - the activity store's alone
+
+    return activity.open_activity(settings, metrics)
+
+
 def make_dedup_service(settings: Settings, engine: "DedupEngine", metrics: Metrics) -> "Service":
     """Put the dedup service before its cache."""
     from entrypoints.grpc.dedup import DedupService  # noqa: PLC0415 - the gRPC server's alone
@@ -164,7 +172,11 @@ def open_access(settings: Settings) -> "TokenFile | None":
 
 
 def make_app(
-    settings: Settings, platform: Platform, access: "TokenFile | None", metrics_text: Callable[[], bytes] | None = None
+    settings: Settings,
+    platform: Platform,
+    access: "TokenFile | None",
+    activity: "ActivityEngine",
+    metrics_text: Callable[[], bytes] | None = None,
 ) -> "FastAPI":
     """Give the HTTP API, ready when the store answers and the tokens can be read.
 
@@ -172,6 +184,7 @@ def make_app(
         settings: the limits.
         platform: the lifecycle.
         access: the judge of tokens; None lets everybody in.
+        activity: whose reader answers about accounts.
         metrics_text: gives the figures for `/metrics`; None leaves that path out.
     """
     from entrypoints.http.app import create_app  # noqa: PLC0415 - the API's alone
@@ -179,12 +192,13 @@ def make_app(
     async def store() -> None:
         await platform.store.head("-")
 
-    readiness: dict[str, Callable[[], Awaitable[None]]] = {"store": store}
+    readiness: dict[str, Callable[[], Awaitable[None]]] = {"store": store, "activity": activity.history.check}
     if access is not None:
         readiness["tokens"] = access.check
     return create_app(
         platform,
         access=access,
+        activity=activity.history,
         metrics_text=metrics_text,
         readiness=readiness,
         max_body_bytes=settings.http.max_body_bytes,

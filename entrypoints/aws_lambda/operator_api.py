@@ -46,7 +46,8 @@ def _adapter(runtime: Runtime) -> Mangum:
     if access is None:
         raise Misconfigured(variable(("auth", "tokens_file")), "is not set; the function lets nobody in without it")
     asyncio.set_event_loop(runtime.runner.get_loop())
-    return Mangum(as_sent(make_app(runtime.settings, runtime.platform, access)), lifespan="off", text_mime_types=TEXT)
+    app = make_app(runtime.settings, runtime.platform, access, runtime.activity)
+    return Mangum(as_sent(app), lifespan="off", text_mime_types=TEXT)
 
 
 def as_sent(app: ASGIApp) -> ASGI:

@@ -12,9 +12,19 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 
+from application.activity import ActivityHistory
 from application.platform import Platform
 from entrypoints.http import document, health
-from entrypoints.http.document import DocumentedApp, Responses, answer, list_parameters, problems, secured
+from entrypoints.http.activity import ActivityCalls
+from entrypoints.http.document import (
+    DocumentedApp,
+    Responses,
+    activity_parameters,
+    answer,
+    list_parameters,
+    problems,
+    secured,
+)
 from entrypoints.http.edge import Edge
 from entrypoints.http.events import EventCalls
 from entrypoints.http.problems import HANDLERS, MEDIA_TYPE
@@ -39,6 +49,7 @@ def create_app(
     platform: Platform,
     *,
     access: Access | None,
+    activity: ActivityHistory | None = None,
     metrics_text: Callable[[], bytes] | None = None,
     readiness: Mapping[str, health.Check] = _NO_CHECKS,
     max_body_bytes: int = MAX_BODY_BYTES,
@@ -48,6 +59,7 @@ def create_app(
     Args:
         platform: the ports and rules.
         access: who may call; None lets everybody do everything as the actor `local`, for development on loopback.
+        activity: the reader of accounts' activity; None leaves that call out.
         metrics_text: gives the figures for `/metrics`; None leaves that path out.
         readiness: checks by the name of what they check; each raises when that does not answer.
         max_body_bytes: the largest request body.
@@ -64,6 +76,8 @@ def create_app(
     )
     app.router.route_class = DirectRoute
     _add_event_calls(app, EventCalls(platform, access, max_body_bytes), is_open=access is None)
+    if activity is not None:
+        _add_activity_call(app, ActivityCalls(activity, access, platform.clock), is_open=access is None)
     _add(app, "GET", "/healthz", health.healthz, "Liveness", {200: answer("the process answers", "Health")})
     not_ready = answer("something does not answer", "ReadinessProblem", MEDIA_TYPE)
     ready: Responses = {200: answer("everything that the process needs answers", "Readiness"), 503: not_ready}
@@ -136,6 +150,21 @@ def _add_event_calls(app: FastAPI, calls: EventCalls, *, is_open: bool) -> None:
         **secured("operate", is_open=is_open),
         parameters=[document.EVENT_ID, document.KEY],
         requestBody=document.MOVE_BODY,
+    )
+
+
+def _add_activity_call(app: FastAPI, calls: ActivityCalls, *, is_open: bool) -> None:
+    _add(
+        app,
+        "GET",
+        "/v1/activity",
+        calls.get_activity,
+        "List an account's activity, redacted",
+        {200: answer("a page", "ActivityPage"), **problems(400, 422)},
+        "Every event that matches, in order of its time; both ends of the window are included. What is personal or "
+        "secret is masked in whatever place it stands.",
+        **secured("view", is_open=is_open),
+        parameters=activity_parameters(),
     )
 
 

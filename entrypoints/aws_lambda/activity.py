@@ -1,0 +1,45 @@
+"""The activity feed: each event of an EventBridge rule becomes a row of its account's activity (R-401).
+
+Imports no more than it needs: a test lists what it must not load (goal G19).
+"""
+
+from typing import Any, Final
+
+from application.activity import record
+from domain.activity import activity_id
+from domain.errors import Invalid
+from domain.eventbridge import from_eventbridge
+from entrypoints.aws_lambda.runtime import Context, Runtime, log
+
+RUNTIME: Final = Runtime(publishing=None)
+
+
+def handler(event: dict[str, Any], context: Context) -> dict[str, str]:
+    """Record one event, once however often it is delivered.
+
+    Args:
+        event: from EventBridge.
+        context: of the invocation.
+
+    Returns:
+        `{"outcome": "recorded" | "duplicate", "activity_id"}`.
+
+    Raises:
+        Invalid: it is no EventBridge event, or one that cannot be kept; sent again it would fail again, so that
+            EventBridge's retries end in the function's dead-letter queue, where nothing is lost.
+        Misconfigured: the function's variables cannot work.
+        Unavailable: a store did not answer; the event comes again.
+    """
+    try:
+        if not isinstance(event, dict) or "detail-type" not in event:
+            raise Invalid("detail-type", "is missing: this function takes events of EventBridge")
+        envelope = from_eventbridge(event)
+        (outcome,) = RUNTIME.run_alone(record(RUNTIME.activity.feed, [envelope]))
+        if isinstance(outcome, Invalid):
+            raise outcome
+    except Invalid as error:
+        log("error", "event refused", context, code=error.code, reason=str(error))
+        raise
+    row = activity_id(envelope)
+    log("info", "activity", context, outcome=outcome, activity_id=row)
+    return {"outcome": outcome, "activity_id": row}
