@@ -15,7 +15,12 @@ MAX_NAME: Final = 256
 
 MAX_CACHED: Final = 4096
 
-SECRET_NAMES: Final = frozenset(
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+SECRET_NAMES: Final = _set(
     """
     password passwords passwd pwd passphrase passcode pin secret secrets token tokens apikey apikeys accesskey
     accesskeys secretkey secretkeys privatekey privatekeys encryptionkey signingkey accountkey sharedkey masterkey
@@ -24,21 +29,21 @@ SECRET_NAMES: Final = frozenset(
     recoverycodes backupcode backupcodes resetcode securitycode cvv cvv2 cvc cvc2 csc signature signatures jwt
     connectionstring seedphrase mnemonic userpass dbpass smtppass passwort kennwort motdepasse contrasena contraseña
     senha
-    """.split()
+    """
 )
 """Words, and joined words, that make a name secret wherever they stand in it."""
 
 SECRET_WHOLE_NAMES: Final = frozenset({"auth", "xauth", "basicauth", "proxyauth", "pass", "sig", "sid", "salt", "dsn"})
 """Names that are secret only as a whole: their words mean other things elsewhere."""
 
-PERSONAL_NAMES: Final = frozenset(
+PERSONAL_NAMES: Final = _set(
     """
     email emails emailaddress phone phones phonenumber telephone mobile mobilenumber cellphone msisdn fax firstname
     lastname fullname surname givenname familyname middlename maidenname birthname birthdate dateofbirth dob birthday
     ssn socialsecurity nationalid taxid passport driverlicense driverslicense driverlicence iban bankaccount
     accountnumber routingnumber sortcode cardnumber cardholder creditcard debitcard street homeaddress postaladdress
     billingaddress shippingaddress deliveryaddress mailingaddress addressline
-    """.split()
+    """
 )
 """Words, and joined words, that make a name personal wherever they stand in it."""
 
@@ -50,12 +55,12 @@ IP_NAMES: Final = frozenset({"ip", "ips", "ipaddress", "remoteaddr", "xforwarded
 URL_NAMES: Final = frozenset({"key", "code", "sig", "state"})
 """Secret as parameters of a URL only."""
 
-_DESCRIBING: Final = frozenset(
+_DESCRIBING: Final = _set(
     """
     count counts type types length len size limit limits policy strategy at until expiry expires expiration expired
     ttl age required enabled disabled verified valid strength status endpoint format version algorithm alg method
     provider issuer usage used budget rate template sent changed updated created exists present optional preferences
-    """.split()
+    """
 )
 """Last words that make a name one about the secret, and not of it: `token_type`, `password_changed_at`."""
 
@@ -69,16 +74,16 @@ _ENDINGS: Final = (
 _BEGINNINGS: Final = ("password", "passwd", "apikey", "secretkey", "privatekey")
 _PERSONAL_ENDINGS: Final = ("email", "emailaddress", "phonenumber", "cardnumber", "telephone")
 
-_LABELS: Final = frozenset(
-    "key name field header attribute param parameter property variable label k option setting column".split()
-)
-_VALUES: Final = frozenset(
-    "value values val v content contents text data from to old new before after current previous default string".split()
+_LABELS: Final = _set("key name field header attribute param parameter property variable label k option setting column")
+_VALUES: Final = _set(
+    "value values val v content contents text data from to old new before after current previous default string"
 )
 
 _WORD: Final = re.compile(r"[A-Z]++(?![a-z])|[A-Z]?[a-z]++|[0-9]++|[^\W\d_A-Za-z]++|[A-Z]")
+_MARKS: Final = re.compile(r"\[[a-z_]{2,16}(?::[a-p]{24})?\]| #[0-9]{1,9}$")
 _MAX_WORDS: Final = 12
 _MAX_RUN: Final = 10
+_LONGEST_FIELD: Final = 40
 
 
 class Name(NamedTuple):
@@ -125,13 +130,21 @@ class NameRules:
     ) -> None:
         """Put the names together."""
         self._secret = SECRET_NAMES | {_joined(name) for name in secret}
-        self._personal = PERSONAL_NAMES | {_joined(name) for name in personal} | (IP_NAMES if with_ips else set())
+        self._personal = (
+            PERSONAL_NAMES | {_joined(name) for name in personal} | (IP_NAMES if with_ips else frozenset[str]())
+        )
         self._plain = frozenset(_joined(name) for name in plain)
         self.known: dict[str, Name] = {}
 
+    def judge(self, name: str) -> Name:
+        """Say what a name means. Marks in it, and the number of one, say nothing."""
+        if "[" in name or "#" in name:
+            name = _MARKS.sub(" ", name)
+        return self._judge(words_of(name))
+
     def look_up(self, name: str) -> Name:
         """Say what a name means, and remember it."""
-        found = self._judge(words_of(name))
+        found = self.judge(name)
         if len(self.known) >= MAX_CACHED:
             self.known.clear()
         if len(name) <= MAX_NAME:
@@ -140,8 +153,10 @@ class NameRules:
 
     def terms(self) -> Iterator[tuple[NameKind, str]]:
         """Give every name that is looked for, as reports call it."""
-        yield from (("secret", term) for term in sorted(self._secret | SECRET_WHOLE_NAMES))
-        yield from (("personal", term) for term in sorted(self._personal | PERSONAL_WHOLE_NAMES))
+        for term in sorted(self._secret | SECRET_WHOLE_NAMES):
+            yield "secret", term
+        for term in sorted(self._personal | PERSONAL_WHOLE_NAMES):
+            yield "personal", term
 
     def _judge(self, words: list[str]) -> Name:
         """Judge a name.
@@ -195,7 +210,7 @@ def is_field_name(key: str) -> bool:
     A key below a secret name may be the secret itself, so this doubts: `old` and `createdAt` are, `hunter2` and
     `kJhGfDs` are not.
     """
-    if len(key) > 40 or not all(part.isascii() and part.isalpha() for part in re.split("[_.-]", key)):
+    if len(key) > _LONGEST_FIELD or not all(part.isascii() and part.isalpha() for part in re.split("[_.-]", key)):
         return False
     return len(key) >= 2 * len(words_of(key))
 
