@@ -116,6 +116,9 @@ class Bounds(NamedTuple):
     page_bytes: int = 2 * 1024 * 1024
 
 
+_BOUNDS: Final = Bounds()
+
+
 class ActivityPage(NamedTuple):
     """A page: redacted events in the form of CONTRACTS § 1, and the cursor to the next page, if there may be more."""
 
@@ -136,7 +139,7 @@ class ActivityHistory:
         bounds: how much a page may take.
     """
 
-    def __init__(  # noqa: PLR0913 - its ports and rules
+    def __init__(
         self,
         store: ActivityStore,
         payloads: PayloadStore | None,
@@ -145,7 +148,7 @@ class ActivityHistory:
         metrics: Metrics,
         *,
         keys: CursorKeys | None = None,
-        bounds: Bounds = Bounds(),
+        bounds: Bounds = _BOUNDS,
     ) -> None:
         self._store = store
         self._payloads = payloads
@@ -214,7 +217,7 @@ class ActivityHistory:
         return rows, after
 
     async def _contents(self, rows: Sequence[Activity]) -> list[bytes | None]:
-        """Give the envelopes of rows; those that are kept elsewhere are fetched, some at a time, up to a page's bytes."""
+        """Give the envelopes of rows; those that are kept elsewhere are fetched, some at a time."""
         contents: list[bytes | None] = []
         remaining = iter(rows)
         while chunk := list(islice(remaining, _AT_ONCE)):

@@ -143,9 +143,7 @@ class Found(NamedTuple):
     next: Place | None
 
 
-def activity_of(
-    envelope: Envelope, now: datetime, *, account: str | None = None
-) -> Activity:
+def activity_of(envelope: Envelope, now: datetime, *, account: str | None = None) -> Activity:
     """Make the row of an event.
 
     Args:

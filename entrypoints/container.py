@@ -29,10 +29,10 @@ class Container(containers.DeclarativeContainer):
     queue = engine.provided.queue
     publisher = engine.provided.publisher
     access = providers.Singleton(open_access, settings)
-    platform = providers.Singleton(make_platform, settings, engine, metrics)
+    activity = providers.Singleton(open_activity, settings, metrics)
+    platform = providers.Singleton(make_platform, settings, engine, metrics, activity=activity)
     consumer_platform = providers.Singleton(make_platform, settings, engine, metrics, publishing=False)
     consumption = providers.Singleton(make_consumption, settings, engine)
-    activity = providers.Singleton(open_activity, settings, metrics)
     app = providers.Singleton(make_app, settings, platform, access, activity, metrics.provided.text)
     dedup = providers.Singleton(open_dedup, settings, metrics)
     dedup_service = providers.Singleton(make_dedup_service, settings, dedup, metrics)

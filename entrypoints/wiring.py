@@ -130,7 +130,14 @@ def make_dedup_service(settings: Settings, engine: "DedupEngine", metrics: Metri
     return DedupService(engine.cache, metrics, default_ttl).service
 
 
-def make_platform(settings: Settings, engine: Engine, metrics: Metrics, *, publishing: bool = True) -> Platform:
+def make_platform(
+    settings: Settings,
+    engine: Engine,
+    metrics: Metrics,
+    *,
+    publishing: bool = True,
+    activity: "ActivityEngine | None" = None,
+) -> Platform:
     """Put the lifecycle's ports and rules together.
 
     Args:
@@ -138,18 +145,27 @@ def make_platform(settings: Settings, engine: Engine, metrics: Metrics, *, publi
         engine: the stores and queues.
         metrics: where figures go.
         publishing: whether this process ingests events; without, no topic is needed.
+        activity: is fed with what is ingested on one machine; on AWS a rule of EventBridge feeds it.
 
     Raises:
         Misconfigured: a setting that is needed is missing or cannot work.
     """
     return Platform(
         store=engine.store,
-        publisher=engine.publisher if publishing else NoPublisher(),
+        publisher=_publisher(settings, engine, activity) if publishing else NoPublisher(),
         clock=SystemClock(),
         ids=RandomIds(),
         metrics=metrics,
         definition=load_definition(settings),
     )
+
+
+def _publisher(settings: Settings, engine: Engine, activity: "ActivityEngine | None") -> Publisher:
+    if activity is None or settings.engine == "aws":
+        return engine.publisher
+    from entrypoints.local_bus import LocalBus  # noqa: PLC0415 - AWS has a bus of its own
+
+    return LocalBus(engine.publisher, activity.feed)
 
 
 def make_metrics() -> "PrometheusMetrics":

@@ -1,7 +1,10 @@
 """Rows of accounts' activity for tests, and ways to fill and empty stores."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from adapters.aws.clients import Aws
 from adapters.dynamodb.activity_rows import owner_item, row_item
@@ -18,9 +21,13 @@ from ports.activity_store import ActivityStore
 from ports.payload_store import PayloadStore
 from tests.examples import START, an_envelope
 
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
 Remove = Callable[[Sequence[Activity]], Awaitable[None]]
 """Deletes rows behind the store's back, as the end of their time or a person's wish does."""
 
+BOUNDS = Bounds()
 KEYS = CursorKeys([b"k" * 32])
 
 
@@ -41,13 +48,21 @@ def a_query(**more: object) -> ActivityQuery:
     return ActivityQuery(**{"account": "acme", "descending": False, **more})  # type: ignore[arg-type]
 
 
-def a_feed(store: ActivityStore, payloads: PayloadStore | None = None, *, inline_bytes: int = 65_536) -> ActivityFeed:
+@dataclass(frozen=True, slots=True)
+class WatchedFeed(ActivityFeed):
+    """A feed whose clock can be moved and whose figures can be read."""
+
+    clock: ManualClock
+    metrics: MemoryMetrics
+
+
+def a_feed(store: ActivityStore, payloads: PayloadStore | None = None, *, inline_bytes: int = 65_536) -> WatchedFeed:
     """Give what recording needs over a store, a day after the rows of tests begin."""
     clock = ManualClock(START + timedelta(days=1))
-    return ActivityFeed(store, payloads or MemoryPayloadStore(), clock, MemoryMetrics(), inline_bytes)
+    return WatchedFeed(store, payloads or MemoryPayloadStore(), clock, MemoryMetrics(), inline_bytes)
 
 
-def a_history(feed: ActivityFeed, *, bounds: Bounds = Bounds(), keys: CursorKeys | None = KEYS) -> ActivityHistory:
+def a_history(feed: ActivityFeed, *, bounds: Bounds = BOUNDS, keys: CursorKeys | None = KEYS) -> ActivityHistory:
     """Give the reader of what a feed writes."""
     return ActivityHistory(
         feed.store, feed.payloads, RedactionPolicy(), feed.clock, feed.metrics, keys=keys, bounds=bounds
@@ -85,10 +100,13 @@ def remove_from_dynamodb(aws: Aws, table: str) -> Remove:
     async def remove(rows: Sequence[Activity]) -> None:
         for row in rows:
             for item in (row_item(row, ""), owner_item(row)):
-                key = {"pk": item["pk"], "sk": item["sk"]}
-                await aws.dynamodb.call(lambda db, key=key: db.delete_item(TableName=table, Key=key))
+                await aws.dynamodb.call(partial(_delete, table, {"pk": item["pk"], "sk": item["sk"]}))
 
     return remove
+
+
+def _delete(table: str, key: Any, client: "DynamoDBClient") -> None:
+    client.delete_item(TableName=table, Key=key)
 
 
 def in_order(rows: Sequence[Activity], *, descending: bool = False) -> list[Place]:

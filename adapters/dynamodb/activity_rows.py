@@ -2,7 +2,8 @@
 
 | what | `pk` | `sk` | other attributes |
 |---|---|---|---|
-| a row | `a#<account>#<month>` | `<time>#<activity id>` | `type`, `report_id`, `written_by`; `envelope`, or `pointer` and `size` |
+| a row | `a#<account>#<month>` | `<time>#<activity id>` | `type`, `report_id`, `written_by`, and |
+| | | | `envelope`, or `pointer` and `size` |
 | a month that holds rows | `m#<account>` | `<month>` | |
 | where an event's row is | `i#<activity id>` | `-` | `account`, `place` |
 | the key of cursors | `k#cursor` | `-` | `value` |
@@ -117,7 +118,9 @@ def months_query(table: str, query: ActivityQuery, beyond: str | None) -> dict[s
     low = month_of(format_time(query.earliest)) if query.earliest else "0000-00"
     high = month_of(format_time(query.latest)) if query.latest else "9999-99"
     if beyond is not None:
-        low, high = (low, min(high, neighbour(beyond, -1))) if query.descending else (max(low, neighbour(beyond, 1)), high)
+        low, high = (
+            (low, min(high, neighbour(beyond, -1))) if query.descending else (max(low, neighbour(beyond, 1)), high)
+        )
     if low > high:
         return None
     return _between(table, f"m#{query.account}", low, high, descending=query.descending)
@@ -137,7 +140,9 @@ def rows_query(table: str, query: ActivityQuery, month: str, after: str | None) 
     low = format_time(query.earliest) if query.earliest else "0"
     high = format_time(query.latest) + "$" if query.latest else "9"
     if after is not None:
-        low, high = (low, min(high, neighbour(after, -1))) if query.descending else (max(low, neighbour(after, 1)), high)
+        low, high = (
+            (low, min(high, neighbour(after, -1))) if query.descending else (max(low, neighbour(after, 1)), high)
+        )
     if low > high:
         return None
     request = _between(table, rows_partition(query.account, month), low, high, descending=query.descending)

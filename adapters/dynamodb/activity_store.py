@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from adapters.aws.clients import Aws, together
 from adapters.dynamodb.activity_rows import (
@@ -79,11 +79,11 @@ class DynamoDBActivityStore:
         """Give the key that the table holds, made where it holds none."""
         key: Item = {"pk": {"S": "k#cursor"}, "sk": {"S": ONE}}
         answer = await self._db.call(lambda db: db.get_item(TableName=self._table, Key=key, ConsistentRead=True))
-        item = answer.get("Item")
+        item: Item | None = answer.get("Item")
         if item is None:
             made: Item = {**key, "value": {"B": secrets.token_bytes(32)}}
             item = await self._put(made) or made
-        return cast("bytes", item["value"]["B"])
+        return bytes(item["value"]["B"])
 
     async def _record(self, activity: Activity, call: str) -> bool:
         """Keep one row.

@@ -5,8 +5,9 @@ Imports no more than it needs: a test lists what it must not load (goal G19).
 
 from typing import Any, Final
 
-from application.activity import record
+from application.activity import Outcome, record
 from domain.activity import activity_id
+from domain.envelope import Envelope
 from domain.errors import Invalid
 from domain.eventbridge import from_eventbridge
 from entrypoints.aws_lambda.runtime import Context, Runtime, log
@@ -31,15 +32,18 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, str]:
         Unavailable: a store did not answer; the event comes again.
     """
     try:
-        if not isinstance(event, dict) or "detail-type" not in event:
-            raise Invalid("detail-type", "is missing: this function takes events of EventBridge")
         envelope = from_eventbridge(event)
-        (outcome,) = RUNTIME.run_alone(record(RUNTIME.activity.feed, [envelope]))
-        if isinstance(outcome, Invalid):
-            raise outcome
+        outcome = RUNTIME.run_alone(_record(envelope))
     except Invalid as error:
         log("error", "event refused", context, code=error.code, reason=str(error))
         raise
     row = activity_id(envelope)
     log("info", "activity", context, outcome=outcome, activity_id=row)
     return {"outcome": outcome, "activity_id": row}
+
+
+async def _record(envelope: Envelope) -> Outcome:
+    (outcome,) = await record(RUNTIME.activity.feed, [envelope])
+    if isinstance(outcome, Invalid):
+        raise outcome
+    return outcome

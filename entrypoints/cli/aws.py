@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from adapters.aws.clients import Aws
+from adapters.dynamodb.activity_table import create_activity_table
 from adapters.dynamodb.key_table import create_key_table
 from adapters.dynamodb.table import KEYS, create_table
 from adapters.sns.resources import create_topic_and_queue
@@ -20,15 +21,16 @@ NAME: Final = "interlock-lifecycle"
 CREATE: Final = "interlock tables create"
 
 TABLE: Final = variable(("events", "table"))
+ACTIVITY: Final = variable(("activity", "table"))
 TOPIC: Final = variable(("lifecycle", "topic_arn"))
 QUEUE: Final = variable(("lifecycle", "queue_url"))
 
 
 async def create(settings: Settings, name: str | None) -> dict[str, str]:
-    """Make table, topic, queue and dead-letter queue.
+    """Make tables, topic, queue and dead-letter queue.
 
     Args:
-        settings: which table, and the queue's rules.
+        settings: which tables, and the queue's rules.
         name: of topic and queue; None takes the one in the topic's ARN, or a fixed one.
 
     Returns:
@@ -39,6 +41,7 @@ async def create(settings: Settings, name: str | None) -> dict[str, str]:
     engine = AwsEngine(settings)
     try:
         await engine.aws.dynamodb.call(lambda dynamodb: create_table(dynamodb, table))
+        await engine.aws.dynamodb.call(lambda dynamodb: create_activity_table(dynamodb, settings.activity.table))
         sns = engine.aws.sns.client()
         made = await engine.aws.sqs.call(
             lambda sqs: create_topic_and_queue(
@@ -51,7 +54,12 @@ async def create(settings: Settings, name: str | None) -> dict[str, str]:
         )
     finally:
         await engine.aclose()
-    return {TABLE: table, TOPIC: made.topic_arn, QUEUE: made.queue_url}
+    return {
+        TABLE: table,
+        ACTIVITY: settings.activity.table,
+        TOPIC: made.topic_arn,
+        QUEUE: made.queue_url,
+    }
 
 
 async def create_for_dedup(settings: Settings) -> dict[str, str]:
@@ -66,10 +74,13 @@ async def create_for_dedup(settings: Settings) -> dict[str, str]:
 
 
 async def checks(settings: Settings) -> AsyncIterator[Check]:
-    """Look at table, topic and queue."""
+    """Look at tables, topic and queue."""
     engine = AwsEngine(settings)
     try:
         yield await attempt("table", lambda: _table(engine.aws, settings), _fix(f"{CREATE}, or set {TABLE}"))
+        yield await attempt(
+            "activity", lambda: _activity(engine.aws, settings), _fix(f"{CREATE}, or set {ACTIVITY}")
+        )
         yield await attempt("topic", lambda: _topic(engine.aws, settings), _fix(f"{CREATE}, then set {TOPIC}"))
         yield await attempt("queue", lambda: _queue(engine.aws, settings), _fix(f"{CREATE}, then set {QUEUE}"))
     finally:
@@ -109,6 +120,14 @@ async def _table(aws: Aws, settings: Settings) -> str:
             what = f"index {index}" if index else "the table"
             raise Misconfigured(f"table {name}", f"{what} is {statuses.get(index) or 'missing'}, not ACTIVE")
     return f"{name}, with indexes {', '.join(index for index in KEYS if index)}"
+
+
+async def _activity(aws: Aws, settings: Settings) -> str:
+    name = settings.activity.table
+    table = (await aws.dynamodb.call(lambda dynamodb: dynamodb.describe_table(TableName=name)))["Table"]
+    if table.get("TableStatus") != "ACTIVE":
+        raise Misconfigured(f"table {name}", f"the table is {table.get('TableStatus') or 'missing'}, not ACTIVE")
+    return name
 
 
 async def _topic(aws: Aws, settings: Settings) -> str:

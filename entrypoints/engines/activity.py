@@ -20,7 +20,7 @@ Closer = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class ActivityEngine:
-    """The writer and the reader of activity, and how to let go of what they hold. The store itself is not for others."""
+    """The writer and the reader of activity, and what closes them. The store itself is for nobody else."""
 
     feed: ActivityFeed
     history: ActivityHistory

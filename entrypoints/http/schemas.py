@@ -136,7 +136,7 @@ class ActivityPage(_Shape):
 
     items: list[ActivityEvent] = Field(max_length=MAX_LIMIT)
     next_cursor: str | None = Field(
-        description="for the next page; null on the last. A page may be short, or empty, and have one: then looking for "
+        description="for the next page; null on the last. A page may be short, or empty, and have one: looking for "
         "more would have taken too long, and the next call goes on"
     )
 

@@ -34,11 +34,7 @@ async def stretches(
 
 async def everything(store: ActivityStore, query: ActivityQuery, *, wanted: int = 500, rows: int = 500) -> list[Place]:
     """Give the places of all that a query holds."""
-    return [
-        place_of(row)
-        async for stretch in stretches(store, query, wanted=wanted, rows=rows)
-        for row in stretch
-    ]
+    return [place_of(row) async for stretch in stretches(store, query, wanted=wanted, rows=rows) for row in stretch]
 
 
 class ActivityStoreContract:
@@ -74,7 +70,22 @@ class ActivityStoreContract:
         assert place in in_order(copies)
 
     async def test_accounts_are_kept_apart(self, store: ActivityStore) -> None:
-        accounts = ["a", "A", "a#2026-01", "a#", "#a", "é", "e\u0301", "日本😀", " a", "x" * 256, "m#a", "%", "a/b", "_"]
+        accounts = [
+            "a",
+            "A",
+            "a#2026-01",
+            "a#",
+            "#a",
+            "é",
+            "e\u0301",
+            "日本😀",
+            " a",
+            "x" * 256,
+            "m#a",
+            "%",
+            "a/b",
+            "_",
+        ]
         rows = {account: a_row(number, account=account) for number, account in enumerate(accounts)}
         await store.record(list(rows.values()))
         for account in accounts:

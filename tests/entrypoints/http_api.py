@@ -13,18 +13,21 @@ import uvicorn
 from fastapi import FastAPI
 from pydantic import JsonValue, SecretStr
 
+from adapters.memory.activity_store import MemoryActivityStore
 from adapters.memory.clock import ManualClock
 from adapters.memory.event_store import MemoryEventStore
 from adapters.memory.id_source import CountingIds
 from adapters.memory.message_queue import MemoryQueue
 from adapters.memory.metrics import MemoryMetrics
 from adapters.memory.publisher import MemoryPublisher
+from application.activity import ActivityFeed
 from application.consume import apply_batch
 from application.platform import Platform
 from domain.access import SCOPES, Caller, Scope, TokenRecord, issue_token, verify
 from entrypoints.http.app import create_app
 from ports.event_store import EventStore
 from ports.publisher import Publisher
+from tests.activity import a_feed, a_history
 from tests.examples import START, an_envelope
 
 JSON = {"Content-Type": "application/json"}
@@ -59,6 +62,7 @@ class Api:
     clock: ManualClock
     metrics: MemoryMetrics
     access: MemoryAccess
+    feed: ActivityFeed
 
     async def ingest(self, *event_ids: str) -> None:
         """Ingest events and work off the queue, so that they are in their first state."""
@@ -94,9 +98,11 @@ async def an_api(
     queue = MemoryQueue(clock, ids)
     platform = Platform(store or MemoryEventStore(), publisher or MemoryPublisher(queue), clock, ids, metrics)
     platform = replace(platform, **changes)
+    feed = a_feed(MemoryActivityStore())
     app = create_app(
         platform,
         access=access,
+        activity=a_history(feed),
         metrics_text=lambda: b"figures 1\n",
         readiness=readiness or {},
         max_body_bytes=max_body_bytes,
@@ -104,7 +110,7 @@ async def an_api(
     headers = {"Authorization": f"Bearer {access.issue(*SCOPES)}"}
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://interlock", headers=headers) as client:
-        yield Api(app, client, platform, queue, clock, metrics, access)
+        yield Api(app, client, platform, queue, clock, metrics, access, feed)
 
 
 def check_problem(response: httpx.Response, status: int) -> dict[str, Any]:
