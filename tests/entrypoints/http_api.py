@@ -20,14 +20,13 @@ from adapters.memory.id_source import CountingIds
 from adapters.memory.message_queue import MemoryQueue
 from adapters.memory.metrics import MemoryMetrics
 from adapters.memory.publisher import MemoryPublisher
-from application.activity import ActivityFeed
 from application.consume import apply_batch
 from application.platform import Platform
 from domain.access import SCOPES, Caller, Scope, TokenRecord, issue_token, verify
 from entrypoints.http.app import create_app
 from ports.event_store import EventStore
 from ports.publisher import Publisher
-from tests.activity import a_feed, a_history
+from tests.activity import WatchedFeed, a_feed, a_history
 from tests.examples import START, an_envelope
 
 JSON = {"Content-Type": "application/json"}
@@ -62,7 +61,7 @@ class Api:
     clock: ManualClock
     metrics: MemoryMetrics
     access: MemoryAccess
-    feed: ActivityFeed
+    feed: WatchedFeed
 
     async def ingest(self, *event_ids: str) -> None:
         """Ingest events and work off the queue, so that they are in their first state."""

@@ -185,5 +185,3 @@ def test_r402_pages_joined_are_every_match_once_on_dynamodb(ministack: Engine) -
         runner = stack.enter_context(asyncio.Runner())
         store = DynamoDBActivityStore(ministack.aws, table, RandomIds())
         drive(store, remove_from_dynamodb(ministack.aws, table), runner, examples=10)
-
-
