@@ -14,11 +14,12 @@ _BACK: Final = 96
 """Characters before the sign that may hold the name, its quotes and blanks."""
 
 _NAME_BACKWARDS: Final = re.compile(r"[ \t]{0,4}([\"'`]?)\\{0,8}([\w.\-\[\]]{1,64})")
-_BEFORE_VALUE: Final = re.compile(r"[=>]{0,2}[ \t]{0,4}")
-_QUOTE: Final = re.compile(r"(\\{0,8})([\"'`])")
-_LINE: Final = re.compile(r"[^\r\n]*+")
-_WORD: Final = re.compile(r"[^\s&\"'<>;]*+")
-_MARK: Final = re.compile(r"\[[a-z_]{2,16}(?::[a-p]{24})?\]")
+_URL_NAMES_BACKWARDS: Final = frozenset(name[::-1] for name in URL_NAMES)
+_VALUE: Final = re.compile(
+    r"[=>]{0,2}[ \t]{0,4}"
+    r"(?:(?P<quote>\\{0,8}[\"'`])|(?P<rest>\{|\[(?![a-z_]{2,16}(?::[a-p]{24})?\]))|(?P<word>[^\s&\"'<>;]*+))"
+)
+_LINE: Final = re.compile(r"[=>]{0,2}[ \t]{0,4}(?:(?P<quote>\\{0,8}[\"'`])|(?P<word>[^\r\n]*+))")
 _SHOWN: Final = re.compile(r"(?:null|none|nil|true|false|undefined|\*{3})[,.)\]}]{0,8}", re.IGNORECASE)
 
 
@@ -35,7 +36,7 @@ def mask_assignments(
     | secret, then anything else | up to a blank, a quote, `&`, `;`, `<` or `>` |
     | personal, and `=`, or in quotes itself | the same |
     | personal, and `:` | nothing: prose has it, as in `e-mail: see below` |
-    | `key`, `code`, `sig` or `state` as a parameter of a URL | the same as secret |
+    | `key`, `code` or `state` as a parameter of a URL | the same as secret |
     | `key` or `name`, holding such a name, and `value` further on | that value |
     | any, then null, true, false or nothing | nothing |
 
@@ -49,33 +50,32 @@ def mask_assignments(
     done = floor = 0
     labelled = PLAIN
     for sign in _SIGN.finditer(text):
-        if sign.start() < done or text[sign.end() : sign.end() + 2] == "//":
+        at, end = sign.span()
+        if at < done or text.startswith("//", end):
             continue
-        before = text[max(floor, sign.start() - _BACK) : sign.start()][::-1]
-        floor = sign.end()
-        found = _NAME_BACKWARDS.match(before)
-        if found is None or found[2].isdigit():
+        found = _NAME_BACKWARDS.match(text[max(floor, at - _BACK) : at][::-1])
+        floor = end
+        if found is None:
             continue
-        name = _meaning(name_of, found[2][::-1], before[found.end() : found.end() + 1])
+        quote, backwards = found.groups()
+        name = name_of(backwards[::-1])
+        if name is PLAIN and backwards not in _URL_NAMES_BACKWARDS:
+            continue
+        if name.kind == "plain" and _is_parameter(found):
+            name = Name("secret", backwards[::-1])
         if name.is_label:
-            labelled = _label_at(text, sign.end(), name_of)
+            labelled = _label_at(text, end, name_of)
         elif name.is_value and labelled.kind != "plain":
             name, labelled = labelled, PLAIN
-        if name.kind == "plain" or (name.kind == "personal" and not found[1] and sign[0] == ":"):
+        if name.kind == "plain" or (name.kind == "personal" and not quote and sign[0] == ":"):
             continue
-        start, end = _value_at(text, sign.end(), name)
+        start, end = _value_at(text, end, name)
         value = text[start:end]
-        if not value or _SHOWN.fullmatch(value) or is_mark(value):
+        if not value or is_mark(value) or _SHOWN.fullmatch(value):
             continue
         parts += text[done:start], hidden(name, value)
         done = floor = end
     return "".join([*parts, text[done:]])
-
-
-def _meaning(name_of: Callable[[str], Name], name: str, before: str) -> Name:
-    if name in URL_NAMES and before in {"?", "&"}:
-        return Name("secret", name)
-    return name_of(name)
 
 
 def _label_at(text: str, at: int, name_of: Callable[[str], Name]) -> Name:
@@ -83,16 +83,21 @@ def _label_at(text: str, at: int, name_of: Callable[[str], Name]) -> Name:
     return name_of(text[start:end]) if end - start <= MAX_NAME else PLAIN
 
 
+def _is_parameter(name: re.Match[str]) -> bool:
+    """Say whether the text before a name, which is written backwards, makes it a parameter of a URL."""
+    return name[2] in _URL_NAMES_BACKWARDS and name.string[name.end() : name.end() + 1] in {"?", "&"}
+
+
 def _value_at(text: str, at: int, name: Name) -> tuple[int, int]:
-    blank = _BEFORE_VALUE.match(text, at)
-    start = blank.end() if blank else at
-    quote = _QUOTE.match(text, start)
-    if quote is not None:
-        return quote.end(), _closing(text, quote.end(), quote[0])
-    if text[start : start + 1] in {"{", "["} and not _MARK.match(text, start):
-        return start, len(text)
-    value = (_LINE if name.whole_line else _WORD).match(text, start)
-    return start, value.end() if value else start
+    value = (_LINE if name.whole_line else _VALUE).match(text, at)
+    if value is None:
+        return at, at
+    kind = value.lastgroup
+    if kind == "quote":
+        return value.end(), _closing(text, value.end(), value["quote"])
+    if kind == "rest":
+        return value.start("rest"), len(text)
+    return value.span("word")
 
 
 def _closing(text: str, at: int, quote: str) -> int:

@@ -37,6 +37,7 @@ MIN_IBAN: Final = 15
 MAX_IBAN: Final = 34
 MIN_CARD: Final = 13
 MAX_CARD: Final = 19
+SMALLEST_CARD: Final = 10 ** (MIN_CARD - 1)
 
 
 def is_card(digits: str) -> bool:
@@ -53,7 +54,8 @@ def is_card(digits: str) -> bool:
         return False
     if digits[0] not in "3456" and not (len(digits) == 16 and _MASTERCARD_AND_MIR.match(digits)):  # noqa: PLR2004
         return False
-    return sum(map(int, digits[-1::-2] + digits[-2::-2].translate(_DOUBLED))) % 10 == 0
+    signs = digits[-1::-2] + digits[-2::-2].translate(_DOUBLED)
+    return (sum(signs.encode()) - ord("0") * len(signs)) % 10 == 0
 
 
 def iban_length(country: str) -> int | None:

@@ -45,9 +45,11 @@ class Marks:
 
     def is_mark(self, text: str) -> bool:
         """Say whether a text is a mark, of this key."""
-        form = _FORM.fullmatch(text)
+        if text == MASK:
+            return True
+        form = _FORM.fullmatch(text) if text.startswith("[") else None
         if form is None:
-            return text == MASK
+            return False
         kind, name, check = form.groups()
         if name is None:
             return kind in self._kinds

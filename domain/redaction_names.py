@@ -52,7 +52,7 @@ PERSONAL_WHOLE_NAMES: Final = frozenset({"address", "addresses", "pan"})
 IP_NAMES: Final = frozenset({"ip", "ips", "ipaddress", "remoteaddr", "xforwardedfor", "clientip", "remoteip"})
 """Personal names where IP addresses are masked."""
 
-URL_NAMES: Final = frozenset({"key", "code", "sig", "state"})
+URL_NAMES: Final = frozenset({"key", "code", "state"})
 """Secret as parameters of a URL only."""
 
 _DESCRIBING: Final = _set(

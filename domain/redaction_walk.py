@@ -6,35 +6,22 @@ from typing import Final, NoReturn
 
 from pydantic import JsonValue
 
-from domain import redaction_text as forms
 from domain.json_reader import MAX_DEPTH
 from domain.redaction_assignments import mask_assignments
-from domain.redaction_checks import is_card
-from domain.redaction_gate import may_hold_some
+from domain.redaction_checks import SMALLEST_CARD, is_card
+from domain.redaction_forms import SHORTEST, mask_personal_forms, mask_secret_forms, may_hold_some
 from domain.redaction_marks import MASK, Marks
 from domain.redaction_names import MAX_NAME, PLAIN, Name, NameRules, is_field_name
+from domain.redaction_text import folded
 
 SafePaths = dict[str, "SafePaths"]
 """Members that are shown, step by step; a path's last step leads to an empty one."""
 
-_SECRET_FORMS: Final[dict[str, forms.Rule]] = {
-    "private_key": forms.mask_private_keys,
-    "user_info": forms.mask_user_info,
-    "credentials": forms.mask_http_credentials,
-    "jwt": forms.mask_jwts,
-    "aws_key": forms.mask_aws_keys,
-    "api_key": forms.mask_api_keys,
-}
-_PERSONAL_FORMS: Final[dict[str, forms.Rule]] = {
-    "email": forms.mask_emails,
-    "phone": forms.mask_phones,
-    "iban": forms.mask_ibans,
-    "card": forms.mask_cards,
-}
-_IP_FORM: Final[dict[str, forms.Rule]] = {"ip": forms.mask_ips}
-
-_SMALLEST_CARD: Final = 10**12
+_SECRET_KINDS: Final = ("private_key", "user_info", "credentials", "jwt", "aws_key", "api_key")
+_PERSONAL_KINDS: Final = ("email", "phone", "iban", "card")
 _MAX_PASSES: Final = 6
+_BLANKS: Final = " \t\r\n\ufeff"
+_JSON_BEGINS: Final = frozenset('{["')
 
 
 class Rules:
@@ -52,15 +39,13 @@ class Rules:
         self.names = names
         self.mask_ips = mask_ips
         self.json_depth = json_depth
-        self.personal_forms = {**_PERSONAL_FORMS, **(_IP_FORM if mask_ips else {})}
-        self.forms = {**_SECRET_FORMS, **self.personal_forms}
-        self.secret_forms = _SECRET_FORMS
-        self.marks = Marks(frozenset({*self.forms, "personal"}), key)
+        self.kinds = (*_SECRET_KINDS, *_PERSONAL_KINDS, *(("ip",) if mask_ips else ()))
+        self.marks = Marks(frozenset({*self.kinds, "personal"}), key)
         self.has_pseudonyms = key is not None
 
     def all_rules(self) -> Iterator[str]:
         """Name every rule as notes do."""
-        yield from (f"form {kind}" for kind in self.forms)
+        yield from (f"form {kind}" for kind in self.kinds)
         yield from (f"{kind} name {term}" for kind, term in self.names.terms())
 
 
@@ -93,9 +78,9 @@ class Walk:
         self.rules = rules
         self._notes = notes
         self._personal = personal
-        self._forms = rules.forms if personal else rules.secret_forms
         self._ips = personal and rules.mask_ips
         self._known = rules.names.known
+        self._is_mark = rules.marks.is_mark
         self._json_level = 0
         self._trail: list[str] = []
         self._at = ""
@@ -121,9 +106,9 @@ class Walk:
 
     def text(self, text: str) -> str:
         """Give a text as readers may see it."""
-        if not may_hold_some(text, ips=self._ips):
-            return text
         for _ in range(_MAX_PASSES):
+            if len(text) < SHORTEST or not may_hold_some(text, self._ips):
+                return text
             shown = self._pass(text)
             if shown == text:
                 return text
@@ -136,40 +121,55 @@ class Walk:
         shown: dict[str, JsonValue] = {}
         renamed: dict[str, str] = {}
         labelled = PLAIN
+        known, ips = self._known, self._ips
         for key, value in members.items():
-            name = self._known.get(key)
-            if name is None:
-                name = self._learn(key, renamed)
-            self._at = key
+            name = known.get(key) or self._learn(key, renamed)
             kind = type(value)
-            below = None if safe is None else safe.get(key)
-            if below is not None and not below:
-                shown[key] = self._calmly(key, value, depth)
-            elif name is not PLAIN and name.kind != "plain" and (self._personal or name.kind == "secret"):
-                shown[key] = self._hide(name, value, depth, below)
-            elif kind is str:
-                shown[key] = self.text(value)  # type: ignore[arg-type]
-                if name.is_label and labelled is PLAIN:
-                    labelled = self._label(value)  # type: ignore[arg-type]
-            elif kind is dict or kind is list:
-                self._trail.append(key)
-                shown[key] = self.value(value, below, depth)
-                self._trail.pop()
-            else:
-                shown[key] = value if value is None or kind is bool else self.value(value)
+            if name is PLAIN and safe is None:
+                if kind is str:
+                    if len(value) >= SHORTEST and may_hold_some(value, ips):  # type: ignore[arg-type]
+                        self._at = key
+                        shown[key] = self.text(value)  # type: ignore[arg-type]
+                    else:
+                        shown[key] = value
+                    continue
+                if kind is int or kind is float:
+                    shown[key] = value if -SMALLEST_CARD < value < SMALLEST_CARD else self._number(value)  # type: ignore[operator, arg-type]
+                    continue
+                if value is None or kind is bool:
+                    shown[key] = value
+                    continue
+            elif name.is_label and labelled is PLAIN and kind is str:
+                labelled = self._label(value)  # type: ignore[arg-type]
+            shown[key] = self._member(key, value, name, safe, depth)
         if labelled is not PLAIN:
             for key, value in members.items():
-                if self._known.get(key, PLAIN).is_value and not (safe and key in safe):
+                if self._name(key).is_value and not (safe and key in safe):
                     self._at = key
                     shown[key] = self._hide(labelled, value, depth)
         return _rename(shown, renamed) if renamed else shown
+
+    def _member(self, key: str, value: JsonValue, name: Name, safe: SafePaths | None, depth: int) -> JsonValue:
+        """Give the value of any member."""
+        below = None if safe is None else safe.get(key)
+        if below is not None and not below:
+            return self._calmly(key, value, depth)
+        self._at = key
+        if name.kind != "plain" and (self._personal or name.kind == "secret"):
+            return self._hide(name, value, depth, below)
+        if isinstance(value, dict | list):
+            self._trail.append(key)
+            shown = self.value(value, below, depth)
+            self._trail.pop()
+            return shown
+        return self.value(value)
 
     def _list(self, items: list[JsonValue], safe: SafePaths | None, depth: int) -> list[JsonValue]:
         if depth > MAX_DEPTH:
             _unexpected("nested too deeply")
         self._trail.append("[]")
         self._at = ""
-        if len(items) and all(type(item) is list and len(item) == 2 and type(item[0]) is str for item in items):  # noqa: PLR2004
+        if items and all(map(_is_pair, items)):
             shown = [self._pair(item, safe, depth + 1) for item in items]  # type: ignore[arg-type]
         else:
             shown = [self.value(item, safe, depth) for item in items]
@@ -198,11 +198,14 @@ class Walk:
             return self.rules.names.judge(shown)
         return self.rules.names.look_up(key)
 
+    def _name(self, text: str) -> Name:
+        return self._known.get(text) or self.rules.names.look_up(text)
+
     def _label(self, text: str) -> Name:
         """Say what a value means that may be a name."""
         if len(text) > MAX_NAME:
             return PLAIN
-        name = self._known.get(text) or self.rules.names.look_up(text)
+        name = self._name(text)
         hidden = name.kind == "secret" or (name.kind == "personal" and self._personal)
         return name if hidden else PLAIN
 
@@ -236,19 +239,19 @@ class Walk:
         marks = self.rules.marks
         if not text or marks.is_mark(text):
             return text
-        self._tell(f"{name.kind} name {name.term}")
+        if self._notes is not None:
+            self._tell(f"{name.kind} name {name.term}")
         if name.kind == "secret" or not self.rules.has_pseudonyms:
             return MASK
         plain = text.strip()
-        for rule in self.rules.personal_forms.values():
-            shown = rule(forms.folded(plain), marks.mark)
-            if marks.is_mark(shown):
-                return shown
+        shown = mask_personal_forms(folded(plain), marks.mark, ips=self._ips)
+        if marks.is_mark(shown):
+            return shown
         return marks.mark("personal", " ".join(plain.casefold().split()))
 
     def _number(self, number: float) -> float:
         """Give a number, or 0 where it is a card's."""
-        if -_SMALLEST_CARD < number < _SMALLEST_CARD or not self._personal:
+        if -SMALLEST_CARD < number < SMALLEST_CARD or not self._personal:
             return number
         digits = str(abs(int(number))) if number == number and abs(number) < 1e20 else ""  # noqa: PLR0124, PLR2004
         if not is_card(digits):
@@ -257,7 +260,7 @@ class Walk:
         return type(number)(0)
 
     def _pass(self, text: str) -> str:
-        if text.lstrip(" \t\r\n\ufeff")[:1] in {"{", "[", '"'}:
+        if text.lstrip(_BLANKS)[:1] in _JSON_BEGINS:
             try:
                 return self._json(text, _read(text))
             except json.JSONDecodeError as error:
@@ -265,11 +268,12 @@ class Walk:
                     return self._whole("json unreadable")
             except (ValueError, RecursionError):
                 return self._whole("json unreadable")
-        plain = forms.folded(text)
-        shown = plain
-        for rule in self._forms.values():
-            shown = rule(shown, self._mark)
-        shown = mask_assignments(shown, self._meaning, self._hidden, self.rules.marks.is_mark)
+        plain = folded(text)
+        shown = mask_secret_forms(plain, self._mark)
+        if self._personal:
+            shown = mask_personal_forms(shown, self._mark, ips=self._ips)
+        if "=" in shown or ":" in shown or "%3" in shown:
+            shown = mask_assignments(shown, self._meaning, self._hidden, self._is_mark)
         return text if shown == plain else shown
 
     def _json(self, text: str, inner: JsonValue) -> str:
@@ -306,6 +310,10 @@ class Walk:
         if self._notes is not None:
             steps = [step if step == "[]" or is_field_name(step) else "*" for step in (*self._trail, self._at) if step]
             self._notes.append((rule, ".".join(steps).replace(".[]", "[]")))
+
+
+def _is_pair(value: JsonValue) -> bool:
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)  # noqa: PLR2004
 
 
 def _unexpected(reason: str) -> NoReturn:
