@@ -190,6 +190,12 @@ def _are_cursor_keys(keys: SecretStr) -> SecretStr:
     return keys
 
 
+def _is_pseudonym_key(key: SecretStr) -> SecretStr:
+    if not 16 <= len(key.get_secret_value().encode()) <= 1024:  # noqa: PLR2004 - domain.redaction
+        raise ValueError("another length")
+    return key
+
+
 class ActivitySettings(_Group):
     """Where the activity of accounts is kept, and how it is read."""
 
@@ -214,6 +220,17 @@ class ActivitySettings(_Group):
         Field(
             description="secrets of 32 or more bytes, separated by commas: the first signs cursors, all are taken; "
             "unset: the store makes one"
+        ),
+    ] = None
+    redaction_file: Annotated[
+        Path | None, Field(description="JSON file with what is masked beyond what always is; unset: no more than that")
+    ] = None
+    pseudonym_key: Annotated[
+        SecretStr | None,
+        AfterValidator(lambda key: key and _is_pseudonym_key(key)),
+        Field(
+            description="secret of 16 to 1024 bytes: equal personal values get equal pseudonyms in place of masks; "
+            "unset: masks"
         ),
     ] = None
     max_reads: Annotated[

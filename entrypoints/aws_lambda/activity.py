@@ -32,7 +32,7 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, str]:
         Unavailable: a store did not answer; the event comes again.
     """
     try:
-        envelope = from_eventbridge(event)
+        envelope = _envelope(event)
         outcome = RUNTIME.run_alone(_record(envelope))
     except Invalid as error:
         log("error", "event refused", context, code=error.code, reason=str(error))
@@ -40,6 +40,12 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, str]:
     row = activity_id(envelope)
     log("info", "activity", context, outcome=outcome, activity_id=row)
     return {"outcome": outcome, "activity_id": row}
+
+
+def _envelope(event: object) -> Envelope:
+    if not isinstance(event, dict) or "detail-type" not in event:
+        raise Invalid("detail-type", "is missing: this function takes events of EventBridge")
+    return from_eventbridge(event)
 
 
 async def _record(envelope: Envelope) -> Outcome:

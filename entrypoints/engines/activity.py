@@ -9,7 +9,7 @@ from functools import partial
 from adapters.system.clock import SystemClock
 from application.activity import ActivityFeed, ActivityHistory, Bounds
 from domain.cursor import CursorKeys
-from domain.redaction import RedactionPolicy
+from entrypoints.redaction import load_policy
 from entrypoints.settings import ActivitySettings, Settings
 from ports.activity_store import ActivityStore
 from ports.metrics import Metrics
@@ -33,7 +33,11 @@ class ActivityEngine:
 
 
 def open_activity(settings: Settings, metrics: Metrics) -> ActivityEngine:
-    """Give the activity store of the configured engine. Nothing is connected to before its first use."""
+    """Give the activity store of the configured engine. Nothing is connected to before its first use.
+
+    Raises:
+        Misconfigured: a setting cannot work.
+    """
     store, payloads, *closers = _stores(settings)
     activity, clock = settings.activity, SystemClock()
     return ActivityEngine(
@@ -41,7 +45,7 @@ def open_activity(settings: Settings, metrics: Metrics) -> ActivityEngine:
         ActivityHistory(
             store,
             payloads,
-            RedactionPolicy(),
+            load_policy(settings),
             clock,
             metrics,
             keys=_keys(activity),

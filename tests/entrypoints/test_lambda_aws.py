@@ -159,6 +159,7 @@ def test_what_tables_create_made_passes_the_doctor(variables: Mapping[str, str])
         "lifecycle": "ok",
         "tokens file": "warning",
         "table": "ok",
+        "activity": "ok",
         "topic": "ok",
         "queue": "ok",
     }
