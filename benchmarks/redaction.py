@@ -2,8 +2,8 @@
 
     python -m benchmarks.redaction
 
-The first payload holds an e-mail, a phone number, a card number in a text and a token in a URL, as payloads do; the second
-none of them. The rows of sizes are hostile texts of 64 KiB and 1 MiB: a linear rule takes 16 times as long.
+The first payload holds an e-mail, a phone number, a card number in a text and a token in a URL; the second none of
+them. The rows of sizes are hostile texts of 64 KiB and 1 MiB: a linear rule takes 16 times as long.
 """
 
 import time
@@ -43,7 +43,7 @@ PLAIN: dict[str, JsonValue] = {
 HOSTILE = (
     *("a", "@", "a@", "a.", "a@a.", "1", "1 ", "4 ", "+1", "+", ":", "=", "a:", "a=", "token=", 'token="', "://"),
     *("a://b:c/", "eyJ", "eyJ.", "-", "-----BEGIN PRIVATE KEY-----", "END ", "bearer ", "basic ", "AKIA", "DE89", "{"),
-    *("[", '"', "\\", '\\"', "{\"a\":", "É", "\uff11", "Aa0/", "1:", "1."),
+    *("[", '"', "\\", '\\"', '{"a":', "É", "\uff11", "Aa0/", "1:", "1."),
 )
 
 
@@ -51,7 +51,7 @@ def main() -> None:
     policy = RedactionPolicy(mask_ips=True)
     for what, payload in (("1 KB with secrets", ORDER), ("1 KB without", PLAIN)):
         raw = orjson.dumps(payload)
-        assert 900 <= len(raw) <= 1100, len(raw)  # noqa: PLR2004
+        assert 900 <= len(raw) <= 1100, len(raw)
         ours, peer, ratio = in_turn(
             partial(per_call, partial(redact, RedactionPolicy(), "OrderPlaced", payload), 2000),
             partial(per_call, lambda raw=raw: orjson.dumps(orjson.loads(raw)), 20_000),

@@ -212,7 +212,8 @@ def is_field_name(key: str) -> bool:
     """
     if len(key) > _LONGEST_FIELD or not all(part.isascii() and part.isalpha() for part in re.split("[_.-]", key)):
         return False
-    return len(key) >= 2 * len(words_of(key))
+    words = words_of(key)
+    return len(words) == 1 or len(key) >= 3 * len(words)
 
 
 def _joined(name: str) -> str:

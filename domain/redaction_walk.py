@@ -106,14 +106,22 @@ class Walk:
 
     def text(self, text: str) -> str:
         """Give a text as readers may see it."""
-        for _ in range(_MAX_PASSES):
-            if len(text) < SHORTEST or not may_hold_some(text, self._ips):
-                return text
-            shown = self._pass(text)
-            if shown == text:
-                return text
-            text = shown
-        return MASK
+        if len(text) < SHORTEST or not may_hold_some(text, self._ips):
+            return text
+        return self._settled(text)
+
+    def _settled(self, text: str) -> str:
+        """Mask a text until that changes nothing any more, so that doing it again would not either."""
+        notes = self._notes
+        try:
+            for _ in range(_MAX_PASSES):
+                shown = self._pass(text)
+                if shown == text or not may_hold_some(shown, self._ips):
+                    return shown
+                text, self._notes = shown, None
+            return MASK
+        finally:
+            self._notes = notes
 
     def _object(self, members: dict[str, JsonValue], safe: SafePaths | None, depth: int) -> dict[str, JsonValue]:
         if depth > MAX_DEPTH:
@@ -129,7 +137,7 @@ class Walk:
                 if kind is str:
                     if len(value) >= SHORTEST and may_hold_some(value, ips):  # type: ignore[arg-type]
                         self._at = key
-                        shown[key] = self.text(value)  # type: ignore[arg-type]
+                        shown[key] = self._settled(value)  # type: ignore[arg-type]
                     else:
                         shown[key] = value
                     continue
@@ -280,14 +288,15 @@ class Walk:
         """Give JSON in a string: as it came where nothing in it is masked."""
         if self._json_level >= self.rules.json_depth:
             return self._whole("json too deep")
-        steps = len(self._trail)
+        at, trail = self._at, self._trail
         self._json_level += 1
+        self._trail = [*trail, at]
         try:
             shown = self.value(inner)
         except UnexpectedError:
-            del self._trail[steps:]
             return self._whole("json unreadable")
         finally:
+            self._at, self._trail = at, trail
             self._json_level -= 1
         ascii_only = text.isascii() or "\\u" in text
         after = _write(shown, ascii_only=ascii_only)

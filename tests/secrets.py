@@ -122,7 +122,7 @@ PLACES = (
     "config: {{'secretKey': '{}'}}",
     "Set-Cookie: session_id={}; Path=/",
     "-H 'X-Api-Key: {}'",
-    r'{{\"token\":\"{}\"',
+    r"{{\"token\":\"{}\"",
 )
 """Texts that give away what stands in them."""
 
@@ -155,7 +155,9 @@ PLAIN_TEXTS = (
 @st.composite
 def planted(draw: st.DrawFn) -> tuple[str, JsonValue]:
     """Give a secret, and a small value that holds it where a reader of payloads must not see it."""
-    kind = draw(st.sampled_from(["form", "form in text", "form as key", "place", "name", "pair", "header", "key below"]))
+    kind = draw(
+        st.sampled_from(["form", "form in text", "form as key", "place", "name", "pair", "header", "key below"])
+    )
     if kind.startswith("form"):
         secret = draw(st.sampled_from(sorted(FORMS)).flatmap(FORMS.__getitem__))
         if kind == "form in text":
