@@ -48,6 +48,22 @@ class RedactionPolicy(BaseModel):
     json_depth: Annotated[int, Field(ge=0, le=8)] = 3
     pseudonym_key: Annotated[SecretBytes | None, Field(min_length=16, max_length=1024)] = None
 
+    def within(self, *, mask_ips: bool, key: bytes | None) -> "RedactionPolicy":
+        """Give the policy of a deployment: IP addresses are masked where either says so, and the key is its own.
+
+        Raises:
+            pydantic.ValidationError: the key is too short or too long.
+        """
+        return RedactionPolicy(
+            secret_names=self.secret_names,
+            personal_names=self.personal_names,
+            plain_names=self.plain_names,
+            safe=self.safe,
+            mask_ips=self.mask_ips or mask_ips,
+            json_depth=self.json_depth,
+            pseudonym_key=None if key is None else SecretBytes(key),
+        )
+
     @cached_property
     def rules(self) -> Rules:
         """The rules that this policy makes."""

@@ -190,12 +190,6 @@ def _are_cursor_keys(keys: SecretStr) -> SecretStr:
     return keys
 
 
-def _is_pseudonym_key(key: SecretStr) -> SecretStr:
-    if not 16 <= len(key.get_secret_value().encode()) <= 1024:  # noqa: PLR2004 - domain.redaction
-        raise ValueError("another length")
-    return key
-
-
 class ActivitySettings(_Group):
     """Where the activity of accounts is kept, and how it is read."""
 
@@ -222,9 +216,27 @@ class ActivitySettings(_Group):
             "unset: the store makes one"
         ),
     ] = None
-    redaction_file: Annotated[
-        Path | None, Field(description="JSON file with what is masked beyond what always is; unset: no more than that")
+    max_reads: Annotated[
+        int, Field(ge=1, le=10_000, description="reads of the store for one page, 1-10000; then it ends with a cursor")
+    ] = 200
+    max_page_bytes: Annotated[
+        int, Field(ge=1024, le=64 * MIB, description="bytes of one page, 1024-67108864; then it ends with a cursor")
+    ] = 2 * MIB
+
+
+def _is_pseudonym_key(key: SecretStr) -> SecretStr:
+    if not 16 <= len(key.get_secret_value().encode()) <= 1024:  # noqa: PLR2004 - domain.redaction
+        raise ValueError("another length")
+    return key
+
+
+class RedactionSettings(_Group):
+    """What readers do not get to see, beyond what nobody does. The key is never printed."""
+
+    policy_file: Annotated[
+        Path | None, Field(description="JSON file with names, safe-lists and options of redaction; unset: the defaults")
     ] = None
+    mask_ips: Annotated[bool, Field(description="whether IP addresses are masked: true or false")] = False
     pseudonym_key: Annotated[
         SecretStr | None,
         AfterValidator(lambda key: key and _is_pseudonym_key(key)),
@@ -233,12 +245,6 @@ class ActivitySettings(_Group):
             "unset: masks"
         ),
     ] = None
-    max_reads: Annotated[
-        int, Field(ge=1, le=10_000, description="reads of the store for one page, 1-10000; then it ends with a cursor")
-    ] = 200
-    max_page_bytes: Annotated[
-        int, Field(ge=1024, le=64 * MIB, description="bytes of one page, 1024-67108864; then it ends with a cursor")
-    ] = 2 * MIB
 
 
 class Settings(_Group):
@@ -256,6 +262,7 @@ class Settings(_Group):
     dedup: DedupSettings = DedupSettings()
     grpc: GrpcSettings = GrpcSettings()
     activity: ActivitySettings = ActivitySettings()
+    redaction: RedactionSettings = RedactionSettings()
 
 
 def fields(
