@@ -18,6 +18,8 @@ from domain.redaction_walk import Rules, SafePaths, Walk, safe_paths
 from domain.validation import invalid_from
 
 ANY_TYPE: Final = "*"
+MAX_PLACES: Final = 1000
+ELSEWHERE: Final = "(elsewhere)"
 _LONGEST: Final = 128
 
 Name = Annotated[str, Field(min_length=1, max_length=_LONGEST)]
@@ -119,7 +121,8 @@ class Report(NamedTuple):
         payloads: how many there were.
         changed: in how many something was masked.
         whole: how many were masked whole.
-        matches: for each rule that matched, where (`items[].email`), and how often there.
+        matches: for each rule that matched, where (`items[].email`; keys that are no plain words show as `*`), and how
+            often there. After so many places the others count together.
         unmatched: the rules that never matched.
     """
 
@@ -150,7 +153,8 @@ def report(policy: RedactionPolicy, sample: Iterable[tuple[str, JsonValue]]) -> 
         changed += bool(found)
         for rule, place in found:
             places = matches.setdefault(rule, {})
-            places[place] = places.get(place, 0) + 1
+            known = place if place in places or len(places) < MAX_PLACES else ELSEWHERE
+            places[known] = places.get(known, 0) + 1
     unmatched = [rule for rule in policy.rules.all_rules() if rule not in matches]
     return Report(payloads, changed, whole, matches, unmatched)
 

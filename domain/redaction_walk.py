@@ -200,6 +200,7 @@ class Walk:
     def _learn(self, key: str, renamed: dict[str, str]) -> Name:
         if type(key) is not str:
             _unexpected("a key is not a string")
+        self._at = key
         shown = self.text(key)
         if shown != key:
             renamed[key] = shown

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from domain.errors import InterlockError, Invalid, Misconfigured
-from entrypoints.cli import activity, dedup, events, serve, tables, tokens
+from entrypoints.cli import activity, dedup, events, redaction, serve, tables, tokens
 from entrypoints.cli.config import config
 from entrypoints.cli.demo import demo
 from entrypoints.cli.doctor import doctor
@@ -59,6 +59,7 @@ app.add_typer(serve.worker, name="worker")
 app.add_typer(dedup.app, name="dedup")
 app.add_typer(events.app, name="events")
 app.add_typer(activity.app, name="activity")
+app.add_typer(redaction.app, name="redaction")
 app.add_typer(tables.app, name="tables")
 app.add_typer(tokens.app, name="token")
 app.command()(config)
