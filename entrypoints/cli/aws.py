@@ -78,9 +78,7 @@ async def checks(settings: Settings) -> AsyncIterator[Check]:
     engine = AwsEngine(settings)
     try:
         yield await attempt("table", lambda: _table(engine.aws, settings), _fix(f"{CREATE}, or set {TABLE}"))
-        yield await attempt(
-            "activity", lambda: _activity(engine.aws, settings), _fix(f"{CREATE}, or set {ACTIVITY}")
-        )
+        yield await attempt("activity", lambda: _activity(engine.aws, settings), _fix(f"{CREATE}, or set {ACTIVITY}"))
         yield await attempt("topic", lambda: _topic(engine.aws, settings), _fix(f"{CREATE}, then set {TOPIC}"))
         yield await attempt("queue", lambda: _queue(engine.aws, settings), _fix(f"{CREATE}, then set {QUEUE}"))
     finally:

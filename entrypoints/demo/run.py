@@ -22,8 +22,11 @@ from pydantic import BaseModel, ConfigDict
 from domain.errors import Misconfigured
 from domain.lifecycle import DEFAULT_LIFECYCLE, fold
 from entrypoints.demo import processes
+from entrypoints.demo.activity import ACCOUNT, History, read_history, record_reports
+from entrypoints.demo.activity import checks as activity_checks
 from entrypoints.demo.feed import messages
 from entrypoints.demo.operators import Api, Latency, read_until, steps_of, work
+from entrypoints.local_bus import LOCAL_ACCOUNT
 from entrypoints.settings import Settings
 from entrypoints.wiring import open_engine
 
@@ -50,6 +53,7 @@ class Summary(BaseModel):
     operators: dict[str, int]
     facts: int
     states: dict[str, int]
+    activity: list[History]
     reads_idle: Latency
     reads_during_ingestion: Latency
     ingested_per_second: int
@@ -89,6 +93,9 @@ def run(folder: Path, *, whole_year: bool, tell: Tell) -> Summary:
         chosen = waiting[:: max(1, len(waiting) // MOVED_EVENTS)]
         operators = work(port, chosen, lambda done: tell("operators", done, len(chosen)))
         states = {state: sum(1 for _ in Api(port).every(state=state)) for state in DEFAULT_LIFECYCLE.states}
+        reports = asyncio.run(record_reports(Settings(engine="sqlite", data_dir=folder)))
+        accounts = {LOCAL_ACCOUNT: fed.totals["new"], ACCOUNT: reports["recorded"]}
+        told = _read_activity(port, accounts, tell)
 
     facts, folded = asyncio.run(_read_every_history(folder, tell, whole_year=whole_year))
     worker = _worker(folder)
@@ -100,6 +107,7 @@ def run(folder: Path, *, whole_year: bool, tell: Tell) -> Summary:
         operators=operators,
         facts=facts,
         states=states,
+        activity=[history for history, _ in told],
         reads_idle=fed.idle,
         reads_during_ingestion=fed.during,
         ingested_per_second=fed.per_second,
@@ -116,8 +124,24 @@ def run(folder: Path, *, whole_year: bool, tell: Tell) -> Summary:
             "facts = events started + operators' moves": facts == totals["new"] + operators["moved"],
             "the lists by state hold each event once": sum(states.values()) == totals["new"],
             "the folded histories agree with the lists": folded == states,
+            "report runs: recorded = duplicate": reports["recorded"] == reports["duplicate"],
+            **{
+                check: holds
+                for (history, text), recorded in zip(told, accounts.values(), strict=True)
+                for check, holds in activity_checks(history, text, recorded=recorded).items()
+            },
         },
     )
+
+
+def _read_activity(port: int, accounts: Mapping[str, int], tell: Tell) -> list[tuple[History, str]]:
+    """Read the histories of accounts, given how many events each should have."""
+    total = sum(accounts.values())
+    told: list[tuple[History, str]] = []
+    for account in accounts:
+        before = sum(history.events for history, _ in told)
+        told.append(read_history(port, account, lambda done, before=before: tell("activity", before + done, total)))
+    return told
 
 
 def _feed(
