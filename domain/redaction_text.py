@@ -39,7 +39,7 @@ _IMAGE_SCALE: Final = re.compile(r"[1-9]x\.[a-z]{3,4}", re.ASCII)
 _PHONE: Final = re.compile(
     r"(?<![0-9])(?:\+|%2[Bb])[ ]?\(?[1-9](?:[ ().\-/\xA0\u2010-\u2015]{0,3}[0-9]){6,14}(?![0-9])"
 )
-_DECIMAL: Final = re.compile(r"\+[0-9]+\.[0-9]+")
+_DECIMAL: Final = re.compile(r"\+[0-9]++\.[0-9]++")
 
 _MAYBE_IBAN: Final = re.compile(r"[0-9](?<=[A-Za-z]{2}[0-9])[0-9]")
 _IBAN: Final = re.compile(r"(?:(?<![0-9A-Za-z])|(?<=IBAN))[A-Za-z]{2}[0-9]{2}(?:[ \xA0-]?[0-9A-Za-z]){11,30}")
@@ -65,7 +65,7 @@ _KEY_ENDS: Final = re.compile(r"END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-{0,5}
 
 _AUTHORITY: Final = re.compile(r"[^\s/?#\"'<>\\]*+")
 _URL_RUN: Final = re.compile(r"[^\s\"'<>]*+")
-_PORT: Final = re.compile(r".*?:[0-9]{0,5}", re.DOTALL)
+_PORT: Final = re.compile(r"[^:]*+:[0-9]{0,5}")
 
 _IPV4: Final = re.compile(r"(?<![0-9.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9]|\.[0-9])")
 _IPV6: Final = re.compile(r"[0-9A-Fa-f:.]++")

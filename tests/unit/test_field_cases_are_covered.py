@@ -11,6 +11,7 @@ REQUIRED = {
     "fc22": "a client kept from one run of the event loop to the next",
     "fc25": "filtered lists and their last pages",
     "fc28": "numbers and values that stores refuse or change",
+    "fc29": "secrets that only the top level, or only one spelling, was looked for",
     "fc33": "size limits of every hop",
     "fc34": "engines that are more lenient than AWS",
     "fc48": "a failure inside a FIFO batch",

@@ -13,9 +13,9 @@ from pydantic import JsonValue, ValidationError
 from domain import redaction
 from domain.errors import Invalid
 from domain.json_reader import MAX_DEPTH
-from domain.redaction import MASK, RedactionPolicy, mask_text, read_policy, redact, report
+from domain.redaction import RedactionPolicy, mask_text, read_policy, redact, report
 from domain.redaction_checks import is_card, is_iban
-from domain.redaction_marks import Marks
+from domain.redaction_marks import MASK, Marks
 from domain.redaction_names import MAX_CACHED, MAX_NAME, NameRules, is_field_name
 from domain.redaction_walk import Walk
 from tests.secrets import NAMES, PLAIN_NAMES
@@ -57,7 +57,7 @@ def test_fc29_nothing_that_is_sensitive_survives_and_everything_else_does() -> N
 
 @pytest.mark.parametrize("name", NAMES)
 def test_r403_a_sensitive_name_masks_all_that_hangs_under_it(name: str) -> None:
-    value = {"old": "x1", "more": [{"a": 7, "b": 1.5, "c": True, "d": None, "e": ""}]}
+    value: JsonValue = {"old": "x1", "more": [{"a": 7, "b": 1.5, "c": True, "d": None, "e": ""}]}
     assert seen({name: value}) == {name: {"old": MASK, "more": [{"a": 0, "b": 0.0, "c": True, "d": None, "e": ""}]}}
 
 
@@ -78,7 +78,7 @@ def test_r403_secrets_as_keys_are_masked_and_distinct_keys_stay_distinct() -> No
     assert seen({"tokens": {"a1": "x", "b2": "y", "c3": "z"}}) == {
         "tokens": {MASK: MASK, f"{MASK} #2": MASK, f"{MASK} #3": MASK}
     }
-    many = {f"person{number}@x.org": number for number in range(5000)}
+    many: dict[str, JsonValue] = {f"person{number}@x.org": number for number in range(5000)}
     assert isinstance(kept := seen(many), dict)
     assert list(kept.values()) == list(many.values())
 
