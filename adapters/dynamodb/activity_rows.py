@@ -64,15 +64,16 @@ def row_from(item: "Item") -> Activity:
     Raises:
         CorruptHistory: the item is not one that `row_item` writes.
     """
+    stored: Mapping[str, Any] = item
     try:
-        account = item["pk"]["S"][len("a#") : -MONTH_LENGTH - 1]
-        place = place_from(item["sk"]["S"])
+        account = stored["pk"]["S"][len("a#") : -MONTH_LENGTH - 1]
+        place = place_from(stored["sk"]["S"])
         payload = (
-            Sealed(item["envelope"]["S"])
-            if "envelope" in item
-            else Pointer(item["pointer"]["S"], int(item["size"]["N"]))
+            Sealed(stored["envelope"]["S"])
+            if "envelope" in stored
+            else Pointer(stored["pointer"]["S"], int(stored["size"]["N"]))
         )
-        return Activity(account, *place, item["type"]["S"], item.get("report_id", {}).get("S"), payload)
+        return Activity(account, *place, stored["type"]["S"], stored.get("report_id", {}).get("S"), payload)
     except (KeyError, ValueError):
         raise CorruptHistory(item.get("sk", {}).get("S", ""), "its row in the activity table cannot be read") from None
 

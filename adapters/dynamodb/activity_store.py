@@ -79,10 +79,8 @@ class DynamoDBActivityStore:
         """Give the key that the table holds, made where it holds none."""
         key: Item = {"pk": {"S": "k#cursor"}, "sk": {"S": ONE}}
         answer = await self._db.call(lambda db: db.get_item(TableName=self._table, Key=key, ConsistentRead=True))
-        item: Item | None = answer.get("Item")
-        if item is None:
-            made: Item = {**key, "value": {"B": secrets.token_bytes(32)}}
-            item = await self._put(made) or made
+        made: Item = {**key, "value": {"B": secrets.token_bytes(32)}}
+        item: Any = answer.get("Item") or await self._put(made) or made
         return bytes(item["value"]["B"])
 
     async def _record(self, activity: Activity, call: str) -> bool:

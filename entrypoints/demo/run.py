@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -140,8 +141,12 @@ def _read_activity(port: int, accounts: Mapping[str, int], tell: Tell) -> list[t
     told: list[tuple[History, str]] = []
     for account in accounts:
         before = sum(history.events for history, _ in told)
-        told.append(read_history(port, account, lambda done, before=before: tell("activity", before + done, total)))
+        told.append(read_history(port, account, partial(_tell_activity, tell, before, total)))
     return told
+
+
+def _tell_activity(tell: Tell, before: int, total: int, done: int) -> None:
+    tell("activity", before + done, total)
 
 
 def _feed(

@@ -47,7 +47,8 @@ def test_a_count_that_does_not_add_up_is_exit_code_1(monkeypatch: pytest.MonkeyP
         latency = Latency(1, 1.0, 1.0)
         return demo.Summary(
             flights="January 2013", sent=2, new=1, duplicate=0, rejected=0, worker={}, operators={"moved": 0}, facts=1,
-            states={}, activity=[History(account="a", events=0, by_type={}, example={})], reads_idle=latency, reads_during_ingestion=latency, ingested_per_second=1, seconds=1.0,
+            states={}, activity=[History(account="a", events=0, by_type={}, example={})], reads_idle=latency,
+            reads_during_ingestion=latency, ingested_per_second=1, seconds=1.0,
             folder=str(folder), checks={"sent = new + duplicate + rejected": False},
         )  # fmt: skip
 

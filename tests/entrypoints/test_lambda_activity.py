@@ -152,7 +152,7 @@ def test_fc33_on_aws_large_events_go_to_the_bucket_and_come_back(
         monkeypatch.setattr(activity, "RUNTIME", runtime)
         for number, size in enumerate((10, 399 * 1024, 401 * 1024, 600_000)):
             assert activity.handler(an_event(number, text="x" * size), Context())["outcome"] == "recorded"
-        kept = ministack.aws.s3.client().list_objects_v2(Bucket=name)["Contents"]
+        kept = ministack.aws.s3.client().list_objects_v2(Bucket=name).get("Contents", [])
         assert len(kept) == 3
         pages = runtime.run_alone(runtime.activity.history.page(a_query(account="111122223333")))
         assert sorted(len(item["data"]["text"]) for item in pages.items) == [10, 399 * 1024, 401 * 1024, 600_000]  # type: ignore[index,call-overload,arg-type]

@@ -1,8 +1,11 @@
 """50,000 rows of an account, three matches far apart: one call finds them, in both orders (R-402, FC-25)."""
 
+import sqlite3
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,6 +96,10 @@ async def load(engine: Engine, table: str, rows: Sequence[Activity]) -> None:
         await together([write(items[at : at + 25]) for at in range(start, min(start + 1000, len(items)), 25)])
 
 
+def explain(statement: str, parameters: Sequence[str | int], connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    return connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters).fetchall()
+
+
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("filters", [{}, {"type": "rare"}, {"report_id": "R"}, {"type": "rare", "report_id": "R"}])
 async def test_r402_sqlite_looks_past_rows_in_one_range_of_the_index(
@@ -103,11 +110,7 @@ async def test_r402_sqlite_looks_past_rows_in_one_range_of_the_index(
     query = a_query(descending=descending, earliest=START, latest=START + timedelta(days=1), **filters)
     stretch = Stretch(query, place_of(a_row(5)), 10, 100)
     for statement, parameters in (last_looked_at(stretch), rows_statement(stretch, place_key(place_of(a_row(9))))):
-        plan = await database.read(
-            lambda connection, asked=(f"EXPLAIN QUERY PLAN {statement}", parameters): connection.execute(
-                *asked
-            ).fetchall()
-        )
+        plan = await database.read(partial(explain, statement, parameters))
         (step,) = [str(row[3]) for row in plan]
         assert step.startswith("SEARCH activities USING ")
         assert "activities_by_account (account=? AND place>? AND place<?)" in step
