@@ -23,9 +23,7 @@ _LINE: Final = re.compile(r"[=>]{0,2}[ \t]{0,4}(?:(?P<quote>\\{0,8}[\"'`])|(?P<w
 _SHOWN: Final = re.compile(r"(?:null|none|nil|true|false|undefined|\*{3})[,.)\]}]{0,8}", re.IGNORECASE)
 
 
-def mask_assignments(
-    text: str, name_of: Callable[[str], Name], hidden: Callable[[Name, str], str], is_mark: Callable[[str], bool]
-) -> str:
+def mask_assignments(text: str, name_of: Callable[[str], Name], hidden: Callable[[Name, str], str]) -> str:
     """Mask the values that stand in a text under sensitive names.
 
     | the name, and what follows it | masked |
@@ -43,8 +41,7 @@ def mask_assignments(
     Args:
         text: any text.
         name_of: says what a name means.
-        hidden: gives what stands in place of a value under a name.
-        is_mark: whether a value is such a thing already.
+        hidden: gives what stands in place of a value under a name; the value itself where it is that already.
     """
     parts: list[str] = []
     done = floor = 0
@@ -53,7 +50,7 @@ def mask_assignments(
         at, end = sign.span()
         if at < done or text.startswith("//", end):
             continue
-        found = _NAME_BACKWARDS.match(text[max(floor, at - _BACK) : at][::-1])
+        found = _NAME_BACKWARDS.match(text[floor if at - floor < _BACK else at - _BACK : at][::-1])
         floor = end
         if found is None:
             continue
@@ -71,10 +68,12 @@ def mask_assignments(
             continue
         start, end = _value_at(text, end, name)
         value = text[start:end]
-        if not value or is_mark(value) or _SHOWN.fullmatch(value):
+        if not value or _SHOWN.fullmatch(value):
             continue
-        parts += text[done:start], hidden(name, value)
-        done = floor = end
+        shown = hidden(name, value)
+        if shown is not value:
+            parts += text[done:start], shown
+            done = floor = end
     return "".join([*parts, text[done:]])
 
 

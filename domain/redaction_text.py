@@ -168,33 +168,32 @@ def mask_cards(text: str, mark: Mark) -> str:
             groups.pop()
         at = 0
         while at < len(groups):
-            last = _card_at(text, groups, at)
-            if last is not None:
-                number = text[groups[at][0] : groups[last][1]]
-                parts += text[done : groups[at][0]], mark("card", "".join(_GROUP.findall(number)))
+            last, digits = _card_at(text, groups, at)
+            if digits:
+                parts += text[done : groups[at][0]], mark("card", digits)
                 done, at = groups[last][1], last
             at += 1
-        run = _DIGITS.search(text, end)
+        run = _DIGITS.search(text, end) if len(text) - end >= MIN_CARD else None
     return "".join([*parts, text[done:]])
 
 
 def _continues(text: str, start: int) -> bool:
     before = text[max(0, start - 2) : start]
-    return before[-1:] in _HEX or (before[-1:] in {".", ","} and before[0].isdigit())
+    return before[-1:] in _HEX or (before[1:] in {".", ","} and before[0].isdigit())
 
 
-def _card_at(text: str, groups: list[tuple[int, int]], first: int) -> int | None:
-    """Give the last group of the longest card number that begins with a group."""
-    found, digits = None, ""
-    for index in range(first, min(first + MAX_CARD, len(groups))):
+def _card_at(text: str, groups: list[tuple[int, int]], first: int) -> tuple[int, str]:
+    """Give the last group and the digits of the longest card number that begins with a group; '' where none does."""
+    last, card, digits = first, "", ""
+    for index in range(first, len(groups)):
         start, end = groups[index]
         digits += text[start:end]
         if len(digits) >= MIN_CARD:
             if len(digits) > MAX_CARD:
                 break
             if is_card(digits):
-                found = index
-    return found
+                last, card = index, digits
+    return last, card
 
 
 def mask_http_credentials(text: str, mark: Mark) -> str:

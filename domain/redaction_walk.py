@@ -80,7 +80,6 @@ class Walk:
         self._personal = personal
         self._ips = personal and rules.mask_ips
         self._known = rules.names.known
-        self._is_mark = rules.marks.is_mark
         self._json_level = 0
         self._trail: list[str] = []
         self._at = ""
@@ -115,8 +114,8 @@ class Walk:
         notes = self._notes
         try:
             for _ in range(_MAX_PASSES):
-                shown = self._pass(text)
-                if shown == text or not may_hold_some(shown, self._ips):
+                shown, is_final = self._pass(text)
+                if is_final or shown == text or not may_hold_some(shown, self._ips):
                     return shown
                 text, self._notes = shown, None
             return MASK
@@ -268,22 +267,31 @@ class Walk:
         self._tell("form card")
         return type(number)(0)
 
-    def _pass(self, text: str) -> str:
-        if text.lstrip(_BLANKS)[:1] in _JSON_BEGINS:
+    def _pass(self, text: str) -> tuple[str, bool]:
+        """Mask a text once, and say whether another pass is needless.
+
+        It is where only values under names were masked: no form reaches over the mask that stands for them, unless
+        an @ further on does.
+        """
+        may_be_json = text.lstrip(_BLANKS)[:1] in _JSON_BEGINS
+        if may_be_json:
             try:
-                return self._json(text, _read(text))
+                return self._json(text, _read(text)), False
             except json.JSONDecodeError as error:
                 if _is_cut(text, error):
-                    return self._whole("json unreadable")
+                    return self._whole("json unreadable"), True
             except (ValueError, RecursionError):
-                return self._whole("json unreadable")
+                return self._whole("json unreadable"), True
         plain = folded(text)
-        shown = mask_secret_forms(plain, self._mark)
+        formless = mask_secret_forms(plain, self._mark)
         if self._personal:
-            shown = mask_personal_forms(shown, self._mark, ips=self._ips)
+            formless = mask_personal_forms(formless, self._mark, ips=self._ips)
+        shown = formless
         if "=" in shown or ":" in shown or "%3" in shown:
-            shown = mask_assignments(shown, self._meaning, self._hidden, self._is_mark)
-        return text if shown == plain else shown
+            shown = mask_assignments(shown, self._meaning, self._hidden)
+        if shown == plain:
+            return text, True
+        return shown, formless == plain and not may_be_json and "@" not in shown
 
     def _json(self, text: str, inner: JsonValue) -> str:
         """Give JSON in a string: as it came where nothing in it is masked."""
@@ -312,9 +320,9 @@ class Walk:
         return PLAIN if found.kind == "personal" and not self._personal else found
 
     def _mark(self, kind: str, plain: str) -> str:
-        mark = self.rules.marks.mark(kind, plain)
-        self._tell(f"form {kind}")
-        return mark
+        if self._notes is not None:
+            self._tell(f"form {kind}")
+        return self.rules.marks.mark(kind, plain)
 
     def _tell(self, rule: str) -> None:
         if self._notes is not None:

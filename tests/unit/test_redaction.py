@@ -279,7 +279,7 @@ def test_r403_a_fault_of_ours_masks_the_payload_whole(monkeypatch: pytest.Monkey
 
 
 def test_r403_what_does_not_settle_is_masked_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Walk, "_pass", lambda _, text: text + "=1")
+    monkeypatch.setattr(Walk, "_pass", lambda _, text: (text + "=1", False))
     assert mask_text(POLICY, "a: s3cr3t") == MASK
 
 
