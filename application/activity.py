@@ -5,7 +5,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from pydantic import JsonValue
@@ -176,16 +175,9 @@ class ActivityHistory:
         """
         check_query(query)
         rows, more = await self._rows(query, None if cursor is None else await self._place(query, cursor))
-        items: list[dict[str, JsonValue]] = []
-        left = self._bounds.page_bytes
-        for row, content in zip(rows, await self._contents(rows), strict=True):
-            await asyncio.sleep(0)  # other callers have their turn between two events, which may be large
-            item = self._redacted(row, content)
-            left -= len(write_json(item).encode())
-            if items and left < 0:
-                more = place_of(rows[len(items) - 1])
-                break
-            items.append(item)
+        items = await self._items(rows)
+        if len(items) < len(rows):
+            more = place_of(rows[len(items) - 1])
         self._metrics.count("activity_pages_total", outcome=_outcome(query, items, more))
         return ActivityPage(items, None if more is None else await self._cursor(query, more))
 
@@ -211,20 +203,38 @@ class ActivityHistory:
             after = found.next
             if len(rows) > query.limit:
                 return rows[: query.limit], place_of(rows[query.limit - 1])
-            if after is None:
+            if after is None or sum(row.payload.size for row in rows) > self._bounds.page_bytes:
                 break
             looked_at = min(2 * looked_at, MOST_ROWS)
         return rows, after
 
+    async def _items(self, rows: Sequence[Activity]) -> list[dict[str, JsonValue]]:
+        """Give what a reader may see of rows: of the first ones, where all would be too much for a page."""
+        items: list[dict[str, JsonValue]] = []
+        left = self._bounds.page_bytes
+        for start in range(0, len(rows), _AT_ONCE):
+            chunk = rows[start : start + _AT_ONCE]
+            for row, content in zip(chunk, await self._contents(chunk), strict=True):
+                await asyncio.sleep(0)  # other callers have their turn between two events, which may be large
+                item = self._redacted(row, content)
+                left -= len(write_json(item).encode())
+                if items and left < 0:
+                    return items
+                items.append(item)
+        return items
+
     async def _contents(self, rows: Sequence[Activity]) -> list[bytes | None]:
-        """Give the envelopes of rows; those that are kept elsewhere are fetched, some at a time."""
-        contents: list[bytes | None] = []
-        remaining = iter(rows)
-        while chunk := list(islice(remaining, _AT_ONCE)):
+        """Give the envelopes of a few rows; those that are kept elsewhere are fetched side by side.
+
+        Raises:
+            Unavailable, Misconfigured: one could not be fetched; the first error, by itself.
+        """
+        try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._content(row)) for row in chunk]
-            contents += [task.result() for task in tasks]
-        return contents
+                tasks = [group.create_task(self._content(row)) for row in rows]
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return [task.result() for task in tasks]
 
     async def _content(self, row: Activity) -> bytes | None:
         if not isinstance(row.payload, Pointer):

@@ -48,7 +48,12 @@ class Sealed:
 
     def __repr__(self) -> str:
         """Say how long it is."""
-        return f"Sealed({len(self._text)} characters)"
+        return f"Sealed({self.size} characters)"
+
+    @property
+    def size(self) -> int:
+        """How many characters it has."""
+        return len(self._text)
 
     def __eq__(self, other: object) -> bool:
         """Compare what is sealed."""

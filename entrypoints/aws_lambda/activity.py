@@ -3,6 +3,7 @@
 Imports no more than it needs: a test lists what it must not load (goal G19).
 """
 
+from dataclasses import replace
 from typing import Any, Final
 
 from application.activity import Outcome, record
@@ -10,9 +11,11 @@ from domain.activity import activity_id
 from domain.envelope import Envelope
 from domain.errors import Invalid
 from domain.eventbridge import from_eventbridge
+from domain.redaction import RedactionPolicy, mask_text
 from entrypoints.aws_lambda.runtime import Context, Runtime, log
 
 RUNTIME: Final = Runtime(publishing=None)
+_POLICY: Final = RedactionPolicy()
 
 
 def handler(event: dict[str, Any], context: Context) -> dict[str, str]:
@@ -35,8 +38,9 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, str]:
         envelope = _envelope(event)
         outcome = RUNTIME.run_alone(_record(envelope))
     except Invalid as error:
-        log("error", "event refused", context, code=error.code, reason=str(error))
-        raise
+        masked = _masked(error)
+        log("error", "event refused", context, code=masked.code, reason=str(masked))
+        raise masked from None
     row = activity_id(envelope)
     log("info", "activity", context, outcome=outcome, activity_id=row)
     return {"outcome": outcome, "activity_id": row}
@@ -46,6 +50,11 @@ def _envelope(event: object) -> Envelope:
     if not isinstance(event, dict) or "detail-type" not in event:
         raise Invalid("detail-type", "is missing: this function takes events of EventBridge")
     return from_eventbridge(event)
+
+
+def _masked(error: Invalid) -> Invalid:
+    """Give an error as AWS may log it: a place names keys of the event, and a key may be personal itself (FC-29)."""
+    return replace(error, place=mask_text(_POLICY, error.place), reason=mask_text(_POLICY, error.reason), path=None)
 
 
 async def _record(envelope: Envelope) -> Outcome:
