@@ -2,8 +2,9 @@
 
     python -m benchmarks.redaction
 
-The first payload holds secrets under names (e-mail, phone, card, token) and a token in a URL; the second none; the third
-has them in texts, where finding them takes longest. The rows of sizes are hostile texts of 64 KiB and 1 MiB: a linear rule takes 16 times as long.
+The first payload holds secrets under names (e-mail, phone, card, token) and a token in a URL; the second none; the
+third has them in texts, where finding them takes longest. The other rows are hostile texts of 64 KiB and 1 MiB, which
+takes a linear rule 16 times as long.
 """
 
 import time
@@ -25,7 +26,7 @@ ORDER: dict[str, JsonValue] = {
         {"sku": f"AB-12345{number}", "quantity": number, "price": 19.99, "title": f"A thing of beauty {number}"}
         for number in range(5)
     ],
-    "note": "Please ring twice, and leave it with the neighbours on the second floor if nobody opens the door. " * 3,
+    "note": "Please ring twice, and leave it with the neighbours on the second floor if nobody opens. " * 3,
     "payment": {"method": "card", "card_number": "4111 1111 1111 1111", "token": "tok_9f8e7d6c5b4a"},
     "callback": "https://shop.example/orders/42?lang=en&access_token=9f8e7d6c5b4a",
     "tags": ["gift", "express", "eu"],

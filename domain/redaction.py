@@ -5,10 +5,11 @@ whatever they do not expect makes the answer masked whole. Both may be applied a
 """
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Annotated, Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretBytes, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from domain.errors import Invalid
 from domain.json_reader import refuse
@@ -18,16 +19,18 @@ from domain.redaction_walk import Rules, SafePaths, Walk, safe_paths
 from domain.validation import invalid_from
 
 ANY_TYPE: Final = "*"
+MAX_JSON_DEPTH: Final = 8
+MIN_KEY_BYTES: Final = 16
+MAX_KEY_BYTES: Final = 1024
 MAX_PLACES: Final = 1000
 ELSEWHERE: Final = "(elsewhere)"
-_LONGEST: Final = 128
-
-Name = Annotated[str, Field(min_length=1, max_length=_LONGEST)]
-Path = Annotated[str, Field(pattern=r"^[^.]{1,128}(\.[^.]{1,128}){0,15}$")]
 
 
-class RedactionPolicy(BaseModel):
+@dataclass(frozen=True)
+class RedactionPolicy:
     """What is masked, beyond what always is.
+
+    A dataclass: a model of pydantic would take longer to build than all else here together, in every cold start.
 
     Attributes:
         secret_names: further names of secrets, in any spelling style; their values are masked, never pseudonyms.
@@ -36,42 +39,33 @@ class RedactionPolicy(BaseModel):
         safe: for each event type (`*`: for all), dotted paths of members that are shown; lists on the way need no
             step. What is secret by its form, or by a name further down, is masked there too.
         mask_ips: whether IP addresses are personal data.
-        json_depth: how many levels of JSON inside strings are looked into; deeper ones are masked whole.
+        json_depth: how many levels of JSON inside strings are looked into, at most 8; deeper ones are masked whole.
         pseudonym_key: 16 to 1024 bytes. With it, equal personal values get equal pseudonyms in place of masks.
+
+    Raises:
+        Invalid: the depth or the key is out of bounds.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    secret_names: Annotated[frozenset[Name], Field(max_length=1000)] = frozenset()
-    personal_names: Annotated[frozenset[Name], Field(max_length=1000)] = frozenset()
-    plain_names: Annotated[frozenset[Name], Field(max_length=1000)] = frozenset()
-    safe: Annotated[Mapping[Name, frozenset[Path]], Field(max_length=1000)] = {}
+    secret_names: frozenset[str] = frozenset()
+    personal_names: frozenset[str] = frozenset()
+    plain_names: frozenset[str] = frozenset()
+    safe: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     mask_ips: bool = False
-    json_depth: Annotated[int, Field(ge=0, le=8)] = 3
-    pseudonym_key: Annotated[SecretBytes | None, Field(min_length=16, max_length=1024)] = None
+    json_depth: int = 3
+    pseudonym_key: bytes | None = field(default=None, repr=False)
 
-    def within(self, *, mask_ips: bool, key: bytes | None) -> "RedactionPolicy":
-        """Give the policy of a deployment: IP addresses are masked where either says so, and the key is its own.
-
-        Raises:
-            pydantic.ValidationError: the key is too short or too long.
-        """
-        return RedactionPolicy(
-            secret_names=self.secret_names,
-            personal_names=self.personal_names,
-            plain_names=self.plain_names,
-            safe=self.safe,
-            mask_ips=self.mask_ips or mask_ips,
-            json_depth=self.json_depth,
-            pseudonym_key=None if key is None else SecretBytes(key),
-        )
+    def __post_init__(self) -> None:
+        """Hold the bounds."""
+        if not 0 <= self.json_depth <= MAX_JSON_DEPTH:
+            raise Invalid("json_depth", f"must be 0 to {MAX_JSON_DEPTH}")
+        if self.pseudonym_key is not None and not MIN_KEY_BYTES <= len(self.pseudonym_key) <= MAX_KEY_BYTES:
+            raise Invalid("pseudonym_key", f"must have {MIN_KEY_BYTES} to {MAX_KEY_BYTES} bytes")
 
     @cached_property
     def rules(self) -> Rules:
         """The rules that this policy makes."""
-        key = None if self.pseudonym_key is None else self.pseudonym_key.get_secret_value()
         names = NameRules(self.secret_names, self.personal_names, self.plain_names, with_ips=self.mask_ips)
-        return Rules(names, key, mask_ips=self.mask_ips, json_depth=self.json_depth)
+        return Rules(names, self.pseudonym_key, mask_ips=self.mask_ips, json_depth=self.json_depth)
 
     @cached_property
     def _safe_paths(self) -> dict[str, SafePaths]:
@@ -79,7 +73,9 @@ class RedactionPolicy(BaseModel):
         return {event_type: safe_paths(paths | everywhere) for event_type, paths in self.safe.items()}
 
     def safe_for(self, event_type: str) -> SafePaths | None:
-        """Give the members that are shown of an event type; None where there are none."""
+        """Give the members that are shown of an event type; None where there are none, and for what has no type."""
+        if not event_type:
+            return None
         return self._safe_paths.get(event_type) or self._safe_paths.get(ANY_TYPE)
 
 
@@ -167,9 +163,25 @@ def read_policy(raw: bytes) -> RedactionPolicy:
     """
     refuse(raw)
     try:
-        policy = RedactionPolicy.model_validate_json(raw)
+        form = _file_form().model_validate_json(raw)
     except ValidationError as error:
         raise invalid_from(error, "names") from None
-    if policy.pseudonym_key is not None:
-        raise Invalid("pseudonym_key", "is a secret: give it as a setting, not in this file")
-    return policy
+    return RedactionPolicy(**form.model_dump(exclude_unset=True))
+
+
+@cache
+def _file_form() -> type[BaseModel]:
+    name = Annotated[str, Field(min_length=1, max_length=128)]
+    path = Annotated[str, Field(pattern=r"^[^.]{1,128}(\.[^.]{1,128}){0,15}$")]
+
+    class PolicyFile(BaseModel):
+        model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+        secret_names: Annotated[frozenset[name], Field(max_length=1000)] = frozenset()
+        personal_names: Annotated[frozenset[name], Field(max_length=1000)] = frozenset()
+        plain_names: Annotated[frozenset[name], Field(max_length=1000)] = frozenset()
+        safe: Annotated[Mapping[name, frozenset[path]], Field(max_length=1000)] = {}
+        mask_ips: bool = False
+        json_depth: int = 3
+
+    return PolicyFile

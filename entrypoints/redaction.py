@@ -1,5 +1,7 @@
 """The redaction policy in force (R-403)."""
 
+from dataclasses import replace
+
 from domain.errors import Invalid, Misconfigured
 from domain.redaction import RedactionPolicy, read_policy
 from entrypoints.settings import Settings, variable
@@ -19,6 +21,8 @@ def load_policy(settings: Settings) -> RedactionPolicy:
         raise Misconfigured(name, f"{file} cannot be read: {error.strerror}") from error
     except Invalid as error:
         raise Misconfigured(name, f"{file}: {error}") from None
-    return policy.within(
-        mask_ips=settings.redaction.mask_ips, key=None if key is None else key.get_secret_value().encode()
+    return replace(
+        policy,
+        mask_ips=policy.mask_ips or settings.redaction.mask_ips,
+        pseudonym_key=None if key is None else key.get_secret_value().encode(),
     )

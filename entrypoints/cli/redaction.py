@@ -41,7 +41,7 @@ def check(
     policy_file: Annotated[
         Path | None, typer.Option("--policy", help="Policy to try, in place of the one that is set.")
     ] = None,
-    event_type: Annotated[str, typer.Option("--type", help="Type of payloads without envelope, for safe-lists.")] = "",
+    event_type: Annotated[str, typer.Option("--type", help="Type of payloads without envelope, for safe-lists.")] = "*",
     as_json: Json = False,
 ) -> None:
     """Say which rules match what in a sample, and which never do. Nothing of what they match is printed.

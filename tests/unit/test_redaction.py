@@ -2,13 +2,14 @@
 
 import copy
 import json
+from dataclasses import FrozenInstanceError
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
 import pytest
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from domain import redaction
 from domain.errors import Invalid
@@ -21,11 +22,11 @@ from domain.redaction_walk import Walk
 from tests.secrets import NAMES, PLAIN_NAMES
 
 POLICY = RedactionPolicy()
-KEYED = RedactionPolicy.model_validate({"pseudonym_key": b"a key of the tests", "mask_ips": True})
+KEYED = RedactionPolicy(pseudonym_key=b"a key of the tests", mask_ips=True)
 
 
 def seen(payload: JsonValue, **policy: Any) -> JsonValue:
-    return redact(RedactionPolicy.model_validate(policy), "OrderPlaced", payload)
+    return redact(RedactionPolicy(**policy), "OrderPlaced", payload)
 
 
 def test_fc29_nothing_that_is_sensitive_survives_and_everything_else_does() -> None:
@@ -301,7 +302,7 @@ def test_r403_safe_members_are_shown_for_their_event_types_alone() -> None:
         "credentials": {"user": "ada", "other": {"user": "b"}},
         "note": ["call +4915112345678, Bearer abc123", '{"password":"x"}'],
     }
-    policy = RedactionPolicy.model_validate_json(json.dumps({"safe": safe}))
+    policy = read_policy(json.dumps({"safe": safe}).encode())
     assert redact(policy, "OrderPlaced", payload) == {
         "contact": {"email": "shop@example.com", "phone": MASK},
         "email": MASK,
@@ -315,6 +316,7 @@ def test_r403_safe_members_are_shown_for_their_event_types_alone() -> None:
     assert other["contact"] == {"email": MASK, "phone": MASK}
     assert other["credentials"] == {"user": "ada", "other": {"user": MASK}}
     assert other["auth"] == MASK
+    assert redact(policy, "", {"note": "+4915112345678"}) == {"note": "[phone]"}
 
 
 def test_names_of_the_policy_are_taken_in_any_style() -> None:
@@ -344,7 +346,7 @@ def test_r403_a_pseudonym_tells_the_same_person_in_every_style_and_place() -> No
     assert of({"phone": "+49 151 1234567"}) == of({"x": "call +49(151)1234567"})
     assert of({"x": "4111 1111 1111 1111"}) == of({"cardNumber": "4111111111111111"})
     assert of({"firstName": "Ada  L"}) == of({"first_name": "ada l"})
-    other = RedactionPolicy.model_validate({"pseudonym_key": b"another key of the tests"})
+    other = RedactionPolicy(pseudonym_key=b"another key of the tests")
     assert ada != of({"email": "ada@example.com"}, other)
     assert redact(KEYED, "OrderPlaced", {"password": "x", "token": "ada@example.com"}) == {
         "password": MASK,
@@ -364,7 +366,6 @@ def test_r403_nobody_passes_a_secret_off_as_a_pseudonym() -> None:
 
 def test_the_key_of_pseudonyms_is_not_shown() -> None:
     assert "a key of the tests" not in repr(KEYED)
-    assert "a key of the tests" not in KEYED.model_dump_json()
 
 
 def test_a_report_tells_which_rules_matched_where_and_which_never_did_and_no_secret() -> None:
@@ -400,10 +401,10 @@ def test_a_report_tells_which_rules_matched_where_and_which_never_did_and_no_sec
         (b'{"secret_names": "x"}', "secret_names", "must be a list of names"),
         (b'{"secret_names": [""]}', "secret_names[0]", "must not be empty"),
         (b'{"safe": {"A": ["a..b"]}}', "safe.A[0]", "pattern"),
-        (b'{"json_depth": 9}', "json_depth", "less than or equal to 8"),
+        (b'{"json_depth": 9}', "json_depth", "must be 0 to 8"),
         (b'{"mask_ips": "yes"}', "mask_ips", "boolean"),
         (b'{"mask_ips": true, "mask_ips": false}', "mask_ips", "duplicate"),
-        (b'{"pseudonym_key": "0123456789abcdef"}', "pseudonym_key", "is a secret"),
+        (b'{"pseudonym_key": "0123456789abcdef"}', "pseudonym_key", "is not a field here"),
     ],
 )
 def test_a_file_that_is_no_policy_is_refused_with_the_place(raw: bytes, place: str, reason: str) -> None:
@@ -418,10 +419,11 @@ def test_a_policy_is_read_from_its_file_and_never_changes() -> None:
     assert policy == RedactionPolicy(
         secret_names=frozenset({"badge"}), safe={"*": frozenset({"a.b"})}, mask_ips=True, json_depth=1
     )
-    with pytest.raises(ValidationError, match="frozen"):
+    with pytest.raises(FrozenInstanceError):
         policy.mask_ips = False  # type: ignore[misc]
-    with pytest.raises(ValidationError):
-        RedactionPolicy.model_validate({"pseudonym_key": b"short"})
+    for key in (b"short", b"x" * 1025):
+        with pytest.raises(Invalid, match=r"^pseudonym_key: must have 16 to 1024 bytes"):
+            RedactionPolicy(pseudonym_key=key)
 
 
 @pytest.mark.parametrize(

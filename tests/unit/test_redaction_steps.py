@@ -28,7 +28,7 @@ from domain import (
 )
 from domain.redaction import RedactionPolicy, mask_text, redact
 
-POLICY = RedactionPolicy.model_validate({"mask_ips": True, "pseudonym_key": b"a key of the tests"})
+POLICY = RedactionPolicy(mask_ips=True, pseudonym_key=b"a key of the tests")
 MODULES = (
     redaction_assignments,
     redaction_checks,
