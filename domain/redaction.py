@@ -25,6 +25,10 @@ MAX_KEY_BYTES: Final = 1024
 MAX_PLACES: Final = 1000
 ELSEWHERE: Final = "(elsewhere)"
 
+_Name = Annotated[str, Field(min_length=1, max_length=128)]
+_Names = Annotated[frozenset[_Name], Field(max_length=1000)]
+_Path = Annotated[str, Field(pattern=r"^[^.]{1,128}(\.[^.]{1,128}){0,15}$")]
+
 
 @dataclass(frozen=True)
 class RedactionPolicy:
@@ -171,16 +175,13 @@ def read_policy(raw: bytes) -> RedactionPolicy:
 
 @cache
 def _file_form() -> type[BaseModel]:
-    name = Annotated[str, Field(min_length=1, max_length=128)]
-    path = Annotated[str, Field(pattern=r"^[^.]{1,128}(\.[^.]{1,128}){0,15}$")]
-
     class PolicyFile(BaseModel):
         model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-        secret_names: Annotated[frozenset[name], Field(max_length=1000)] = frozenset()
-        personal_names: Annotated[frozenset[name], Field(max_length=1000)] = frozenset()
-        plain_names: Annotated[frozenset[name], Field(max_length=1000)] = frozenset()
-        safe: Annotated[Mapping[name, frozenset[path]], Field(max_length=1000)] = {}
+        secret_names: _Names = frozenset()
+        personal_names: _Names = frozenset()
+        plain_names: _Names = frozenset()
+        safe: Annotated[Mapping[_Name, frozenset[_Path]], Field(max_length=1000)] = {}
         mask_ips: bool = False
         json_depth: int = 3
 

@@ -316,8 +316,8 @@ def test_r112_a_file_without_a_lifecycle_is_named_with_its_variable(content: byt
 
 
 def test_passwords_in_urls_and_bearer_tokens_are_masked() -> None:
-    assert mask("https://ada:hunter2@sqs.example/1/q.fifo") == "https://***@sqs.example/1/q.fifo"
-    assert mask("Authorization: Bearer ilk_1_secret, then") == "Authorization: Bearer *** then"
+    assert mask("https://ada:hunter2@sqs.example/1/q.fifo") == "https://[user_info]@sqs.example/1/q.fifo"
+    assert mask("with Bearer ilk_1_secret, then") == "with Bearer [credentials], then"
     assert mask("https://sqs.example/1/q.fifo") == "https://sqs.example/1/q.fifo"
 
 
