@@ -5,6 +5,7 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from adapters.system.clock import SystemClock
 from application.activity import ActivityFeed, ActivityHistory, Bounds
@@ -14,6 +15,9 @@ from entrypoints.settings import ActivitySettings, Settings
 from ports.activity_store import ActivityStore
 from ports.metrics import Metrics
 from ports.payload_store import PayloadStore
+
+FILE: Final = "activity.db"
+FOLDER: Final = "payloads"
 
 Closer = Callable[[], Awaitable[None]]
 
@@ -68,8 +72,8 @@ def _stores(settings: Settings) -> tuple[ActivityStore, PayloadStore | None, *tu
             from adapters.sqlite.activity_store import ACTIVITY, SqliteActivityStore  # noqa: PLC0415 - the same
             from adapters.sqlite.database import Database  # noqa: PLC0415 - the same
 
-            database = Database(settings.data_dir / "activity.db", ACTIVITY)
-            return SqliteActivityStore(database), FilePayloadStore(settings.data_dir / "payloads"), database.aclose
+            database = Database(settings.data_dir / FILE, ACTIVITY)
+            return SqliteActivityStore(database), FilePayloadStore(settings.data_dir / FOLDER), database.aclose
         case "aws":
             from adapters.aws.clients import Aws  # noqa: PLC0415 - only what this engine needs
             from adapters.dynamodb.activity_store import DynamoDBActivityStore  # noqa: PLC0415 - the same

@@ -144,7 +144,7 @@ def test_r605_a_missing_extra_is_named(
     )
 
 
-@pytest.mark.parametrize("file", ["events.db", "queues.db"])
+@pytest.mark.parametrize("file", ["events.db", "queues.db", "activity.db"])
 def test_a_damaged_file_ends_dev_with_one_line_that_names_it(file: str, interlock: Interlock) -> None:
     interlock("tables", "create")
     (interlock.folder / ".interlock" / file).write_text("this is no database, however long one looks at it" * 9)
@@ -232,7 +232,7 @@ def found_by_doctor(run: Run) -> dict[str, tuple[str, str]]:
     return {check["name"]: (check["status"], check["detail"]) for check in json.loads(run.out)}
 
 
-@pytest.mark.parametrize("file", ["events.db", "queues.db"])
+@pytest.mark.parametrize("file", ["events.db", "queues.db", "activity.db"])
 def test_doctor_opens_each_file_that_is_there(file: str, interlock: Interlock) -> None:
     (interlock.folder / ".interlock").mkdir()
     (interlock.folder / ".interlock" / file).write_bytes(bytes(range(256)) * 16)

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,7 +69,7 @@ def check(where: str, text: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str]]]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
     """Run `interlock dev`, ingest events, and keep what each path answered."""
     folder = tmp_path_factory.mktemp("planted")
     answers: dict[str, str] = {}
@@ -101,7 +100,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict
         curl("a broken event", "/v1/events", json.dumps(an_event(9)).replace('"number": 9', '"number": NaN'))
         curl("an event that may not be", "/v1/events", [{**an_event(9), "time": "yesterday"}])
     answers["log"] = (folder / "log").read_text()
-    yield folder, answers
+    return folder, answers
 
 
 def test_r403_the_api_and_its_log_show_nothing(world: tuple[Path, dict[str, str]]) -> None:
