@@ -24,7 +24,7 @@ from domain.cursor import CursorKeys
 from domain.envelope import BINARY_DATA, Envelope
 from domain.errors import Invalid
 from domain.json_reader import read_json, write_json
-from domain.redaction import RedactionPolicy, redact
+from domain.redaction import RedactionPolicy, mask_text, redact
 from domain.times import format_time, parse_time
 from ports.activity_store import ActivityStore
 from ports.clock import Clock
@@ -37,6 +37,8 @@ MOST_ROWS: Final = 4096
 """How many rows one read of the store looks at, at most."""
 
 _AT_ONCE: Final = 16
+# Redacting so much takes some milliseconds; more must not hold up other callers.
+_QUICK_BYTES: Final = 64 * 1024
 
 Outcome = Literal["recorded", "duplicate"]
 
@@ -215,8 +217,11 @@ class ActivityHistory:
         for start in range(0, len(rows), _AT_ONCE):
             chunk = rows[start : start + _AT_ONCE]
             for row, content in zip(chunk, await self._contents(chunk), strict=True):
-                await asyncio.sleep(0)  # other callers have their turn between two events, which may be large
-                item = self._redacted(row, content)
+                await asyncio.sleep(0)  # other callers have their turn between two events
+                if content is None or len(content) <= _QUICK_BYTES:
+                    item = self._redacted(row, content)
+                else:
+                    item = await asyncio.to_thread(self._redacted, row, content)
                 left -= len(write_json(item).encode())
                 if items and left < 0:
                     return items
@@ -251,13 +256,14 @@ class ActivityHistory:
             attributes = None if content is None else read_json(content)
         except Invalid:
             attributes = None
+        shown: dict[str, JsonValue] = {"specversion": "1.0", "type": mask_text(self._policy, row.type)}
+        shown["time"] = format_time(row.occurred_at)
         if not isinstance(attributes, dict):
-            return {"specversion": "1.0", "type": row.type, "time": format_time(row.occurred_at), MISSING: True}
+            return {**shown, MISSING: True}
         data = {name: attributes.pop(name) for name in ("data",) if name in attributes}
         binary = {BINARY_DATA: ""} if attributes.pop(BINARY_DATA, None) is not None else {}  # nobody can look into it
         seen = redact(self._policy, "", attributes)  # safe-lists name members of data
-        shown: dict[str, JsonValue] = seen if isinstance(seen, dict) else {"type": row.type}
-        shown["time"] = format_time(row.occurred_at)
+        shown = {**seen, "time": shown["time"]} if isinstance(seen, dict) else shown
         return {**shown, **binary, **{name: redact(self._policy, row.type, value) for name, value in data.items()}}
 
     async def _cursor(self, query: ActivityQuery, place: Place) -> str:

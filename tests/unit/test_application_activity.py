@@ -347,3 +347,32 @@ async def test_the_store_is_asked_from_where_the_cursor_points() -> None:
     page = await history.page(a_query(limit=4))
     await history.page(a_query(limit=4), page.next_cursor)
     assert store.stretches[-1].after == Place(START + timedelta(seconds=3), a_row(3).activity_id)
+
+
+async def test_r403_a_type_is_masked_too_where_nothing_else_is_left() -> None:
+    store = MemoryActivityStore()
+    await store.record([a_row(1, type="p@example.com")._replace(payload=Sealed("no JSON"))])
+    [item] = (await a_history(a_feed(store)).page(a_query())).items
+    assert "p@example.com" not in json.dumps(item)
+    assert item[MISSING] is True
+
+
+async def test_a_large_event_holds_up_nobody_while_it_is_redacted() -> None:
+    """Others have their turn meanwhile: it is done beside the event loop."""
+    feed = a_feed(MemoryActivityStore(), inline_bytes=2_000_000)
+    words = [f"word{number} p{number}@example.com" for number in range(20_000)]
+    attributes = an_envelope("e1").attributes() | {"data": {"account": "acme", "words": words}}
+    await record(feed, [type(an_envelope()).model_validate(attributes)])
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0.001)
+            turns += 1
+
+    task = asyncio.create_task(other())
+    [item] = (await a_history(feed, bounds=Bounds(page_bytes=10_000_000)).page(a_query())).items
+    task.cancel()
+    assert "@example.com" not in json.dumps(item)
+    assert turns > 5
