@@ -140,7 +140,7 @@ ENCODERS = [
 ]
 
 
-@pytest.mark.parametrize("encode", ENCODERS, ids=str)
+@pytest.mark.parametrize("encode", ENCODERS, ids=lambda encode: encode.__qualname__)
 def test_r403_no_encoder_writes_a_sealed_payload(encode: Any) -> None:
     secret = "hunter2 p@example.com"
     for value in (Sealed(secret), a_row(1, note=secret), [a_row(1, note=secret)]):
