@@ -183,7 +183,7 @@ def test_config_prints_what_is_in_force_and_from_where(interlock: Interlock) -> 
     assert rows["INTERLOCK_HTTP__PORT"] == (9000, ".env")
     assert rows["INTERLOCK_DATA_DIR"] == (".interlock", "default")
     assert rows["INTERLOCK_AUTH__TOKENS_FILE"] == (None, "default")
-    assert rows["INTERLOCK_LIFECYCLE__QUEUE_URL"] == ("https://***@sqs.example/1/q.fifo", "environment")
+    assert rows["INTERLOCK_LIFECYCLE__QUEUE_URL"] == ("https://[user_info]@sqs.example/1/q.fifo", "environment")
     assert told["unknown"] == ["INTERLOCK_HTTP__PROT sets nothing; did you mean INTERLOCK_HTTP__PORT?"]
     lines = interlock("config")
     assert "INTERLOCK_ENGINE\taws\tenvironment" in lines.out.splitlines()
