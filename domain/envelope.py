@@ -206,13 +206,13 @@ def with_time(envelope: Envelope, arrived_at: datetime) -> Envelope:
     return Envelope.model_validate({**envelope.attributes(), "time": format_time(arrived_at)})
 
 
-def from_eventbridge(event: Mapping[str, JsonValue]) -> Envelope:
+def from_eventbridge(event: Mapping[str, JsonValue], *, max_bytes: int = MAX_EVENT_BYTES) -> Envelope:
     """Map an EventBridge event to the envelope: `type` = detail-type, `data` = detail, the rest extensions.
 
     The Lambda runtime has read it with a lenient reader, so it is held to the rules of the strict one here.
 
     Raises:
-        TooLarge: over 256 KiB as compact UTF-8.
+        TooLarge: over `max_bytes` as compact UTF-8.
         Invalid: with the place of the EventBridge field.
     """
     names = {"id": "id", "source": "source", "detail-type": "type", "time": "time", "detail": "data"}
@@ -221,7 +221,7 @@ def from_eventbridge(event: Mapping[str, JsonValue]) -> Envelope:
         attributes[names.get(name, name.replace("-", ""))] = value
     attributes.pop("version", None)
     try:
-        return envelope_from(read_json(json.dumps(attributes).encode()))
+        return envelope_from(read_json(json.dumps(attributes).encode()), max_bytes=max_bytes)
     except RecursionError:
         raise Malformed("", f"is nested deeper than {MAX_DEPTH} levels") from None
     except Invalid as error:

@@ -14,7 +14,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from domain.envelope import Envelope, envelope_from, framed_digest
+from domain.envelope import MAX_EVENT_BYTES, Envelope, envelope_from, framed_digest
 from domain.envelope import from_eventbridge as strictly_from_eventbridge
 from domain.errors import InterlockError, Invalid, Malformed, TooLarge
 from domain.json_reader import read_json, write_json
@@ -24,6 +24,8 @@ CARRIED: Final = "cloudevents"
 """The member of a detail that holds the attributes for which EventBridge has no room."""
 DETAIL_TYPE: Final = "detailtype"
 """The extension that holds a detail type which is no envelope's type, as it came."""
+MAX_EVENTBRIDGE_BYTES: Final = 1024 * 1024
+"""What EventBridge takes since January 2026 (FC-33)."""
 MAX_ENTRIES: Final = 10
 MAX_REQUEST_BYTES: Final = 1_000_000
 _TIME_BYTES: Final = 14
@@ -61,7 +63,7 @@ class BusEntry:
         return sum(len(text.encode()) for text in texts) + (0 if self.time is None else _TIME_BYTES)
 
 
-def from_eventbridge(event: Mapping[str, JsonValue]) -> Envelope:
+def from_eventbridge(event: Mapping[str, JsonValue], *, max_bytes: int = MAX_EVENT_BYTES) -> Envelope:
     """Give the envelope of an EventBridge event, whatever its detail type is (FC-21).
 
     A detail type that no envelope may have (missing, empty, no text, over 128 characters, with control characters) is
@@ -70,7 +72,7 @@ def from_eventbridge(event: Mapping[str, JsonValue]) -> Envelope:
     whole, with what EventBridge says of itself (`account`, `region`) added.
 
     Raises:
-        TooLarge: over 256 KiB as compact UTF-8.
+        TooLarge: over `max_bytes` as compact UTF-8.
         Invalid: it breaks another rule of the envelope, such as NaN; the place is EventBridge's own.
     """
     kind = event.get("detail-type")
@@ -79,8 +81,8 @@ def from_eventbridge(event: Mapping[str, JsonValue]) -> Envelope:
         event = {**event, "detail-type": f"{_ODD}{framed_digest('detail-type', text)[:_ODD_DIGITS]}"}
         if kind is not None:
             event[DETAIL_TYPE] = _readable(text)
-    envelope = strictly_from_eventbridge(event)
-    return _unpacked(envelope) or envelope
+    envelope = strictly_from_eventbridge(event, max_bytes=max_bytes)
+    return _unpacked(envelope, max_bytes) or envelope
 
 
 def without_wrapping(body: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
@@ -169,7 +171,7 @@ def _readable(text: str) -> JsonValue:
         return text
 
 
-def _unpacked(envelope: Envelope) -> Envelope | None:
+def _unpacked(envelope: Envelope, max_bytes: int) -> Envelope | None:
     """Give the envelope that `to_entry` packed, or None where something else uses the member's name."""
     detail = envelope.data
     carried = detail.get(CARRIED) if isinstance(detail, dict) else None
@@ -181,7 +183,7 @@ def _unpacked(envelope: Envelope) -> Envelope | None:
     others = {name: value for name, value in outer.items() if name not in {"id", "data"}}
     asserted = {name: value for name, value in outer.items() if name in _ASSERTED}
     try:
-        return envelope_from({**others, **inner, **carried, **asserted})
+        return envelope_from({**others, **inner, **carried, **asserted}, max_bytes=max_bytes)
     except Invalid:
         return None
 

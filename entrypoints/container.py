@@ -15,6 +15,7 @@ from entrypoints.wiring import (
     make_platform,
     make_skip_list_service,
     open_access,
+    open_activity,
     open_dedup,
     open_engine,
     open_event_bus,
@@ -33,14 +34,15 @@ class Container(containers.DeclarativeContainer):
     queue = engine.provided.queue
     publisher = engine.provided.publisher
     access = providers.Singleton(open_access, settings)
-    platform = providers.Singleton(make_platform, settings, engine, metrics)
+    activity = providers.Singleton(open_activity, settings, metrics)
+    platform = providers.Singleton(make_platform, settings, engine, metrics, activity=activity)
     consumer_platform = providers.Singleton(make_platform, settings, engine, metrics, publishing=False)
     consumption = providers.Singleton(make_consumption, settings, engine)
     skip_list = providers.Singleton(open_skip_list, settings, metrics)
     event_bus = providers.Singleton(open_event_bus, settings)
     router_stores = providers.Singleton(open_router_stores, settings)
     explain = providers.Singleton(make_explain, settings, router_stores, skip_list, metrics)
-    app = providers.Singleton(make_app, settings, platform, access, metrics.provided.text, explain)
+    app = providers.Singleton(make_app, settings, platform, access, activity, metrics.provided.text, explain)
     dedup = providers.Singleton(open_dedup, settings, metrics)
     dedup_service = providers.Singleton(make_dedup_service, settings, dedup, metrics)
     skip_list_service = providers.Singleton(make_skip_list_service, skip_list)

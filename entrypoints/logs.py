@@ -1,7 +1,8 @@
 """Logs of processes: one JSON object a line outside a terminal, coloured lines inside one; on stderr.
 
 The standard library's loggers (uvicorn, boto3) come out in the same form. Values under names that speak of secrets are
-masked, as are passwords in URLs; payloads are never given to a logger in the first place.
+masked, and what is secret or personal in texts, by the rules that readers of payloads are under (R-403, FC-29);
+payloads are never given to a logger in the first place.
 """
 
 import logging
@@ -12,10 +13,11 @@ from typing import Final, TextIO
 import structlog
 from structlog.types import EventDict, Processor, WrappedLogger
 
-MASK: Final = "***"
+from domain.redaction import RedactionPolicy, mask_text, redact
+from domain.redaction_marks import MASK
+
+_POLICY: Final = RedactionPolicy()
 _SECRET_NAME: Final = re.compile(r"authorization|password|secret|token|api_?key|credential", re.IGNORECASE)
-_BEARER: Final = re.compile(r"(?i)(bearer\s+)\S+")
-_USER_INFO: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
 def set_up(stream: TextIO | None = None, *, level: int = logging.INFO) -> None:
@@ -54,8 +56,8 @@ def set_up(stream: TextIO | None = None, *, level: int = logging.INFO) -> None:
 
 
 def mask(text: str) -> str:
-    """Take passwords out of URLs, and bearer tokens, in a text."""
-    return _BEARER.sub(rf"\1{MASK}", _USER_INFO.sub(MASK, text))
+    """Mask what is secret or personal in a text, as far as no policy of the deployment is needed to know it."""
+    return mask_text(_POLICY, text)
 
 
 def mask_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
@@ -65,4 +67,6 @@ def mask_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
             event[name] = MASK
         elif isinstance(value, str):
             event[name] = mask(value)
+        elif isinstance(value, dict | list):
+            event[name] = redact(_POLICY, "", value)
     return event

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from adapters.file.token_file import TokenFile
     from adapters.prometheus.metrics import PrometheusMetrics
     from application.explain import Explain
+    from entrypoints.engines.activity import ActivityEngine
     from entrypoints.engines.dedup import DedupEngine
     from entrypoints.engines.event_bus import EventBusEngine
     from entrypoints.engines.router import RouterStores
@@ -118,6 +119,13 @@ def open_dedup(settings: Settings, metrics: Metrics) -> "DedupEngine":
     return dedup.open_dedup(settings, metrics)
 
 
+def open_activity(settings: Settings, metrics: Metrics) -> "ActivityEngine":
+    """Give the writer and the reader of activity on the configured engine. Nothing is connected to before its use."""
+    from entrypoints.engines import activity  # noqa: PLC0415 - the activity store's alone
+
+    return activity.open_activity(settings, metrics)
+
+
 def make_dedup_service(settings: Settings, engine: "DedupEngine", metrics: Metrics) -> "Service":
     """Put the dedup service before its cache."""
     from entrypoints.grpc.dedup import DedupService  # noqa: PLC0415 - the gRPC server's alone
@@ -163,7 +171,14 @@ def make_skip_list_service(engine: "SkipListEngine") -> "Service":
     return SkipListService(lambda: engine.store, SystemClock()).service
 
 
-def make_platform(settings: Settings, engine: Engine, metrics: Metrics, *, publishing: bool = True) -> Platform:
+def make_platform(
+    settings: Settings,
+    engine: Engine,
+    metrics: Metrics,
+    *,
+    publishing: bool = True,
+    activity: "ActivityEngine | None" = None,
+) -> Platform:
     """Put the lifecycle's ports and rules together.
 
     Args:
@@ -171,18 +186,27 @@ def make_platform(settings: Settings, engine: Engine, metrics: Metrics, *, publi
         engine: the stores and queues.
         metrics: where figures go.
         publishing: whether this process ingests events; without, no topic is needed.
+        activity: is fed with what is ingested on one machine; on AWS a rule of EventBridge feeds it.
 
     Raises:
         Misconfigured: a setting that is needed is missing or cannot work.
     """
     return Platform(
         store=engine.store,
-        publisher=engine.publisher if publishing else NoPublisher(),
+        publisher=_publisher(settings, engine, activity) if publishing else NoPublisher(),
         clock=SystemClock(),
         ids=RandomIds(),
         metrics=metrics,
         definition=load_definition(settings),
     )
+
+
+def _publisher(settings: Settings, engine: Engine, activity: "ActivityEngine | None") -> Publisher:
+    if activity is None or settings.engine == "aws":
+        return engine.publisher
+    from entrypoints.local_bus import LocalBus  # noqa: PLC0415 - AWS has a bus of its own
+
+    return LocalBus(engine.publisher, activity.feed)
 
 
 def make_metrics() -> "PrometheusMetrics":
@@ -208,6 +232,7 @@ def make_app(
     settings: Settings,
     platform: Platform,
     access: "TokenFile | None",
+    activity: "ActivityEngine",
     metrics_text: Callable[[], bytes] | None = None,
     explain: "Explain | None" = None,
 ) -> "FastAPI":
@@ -217,6 +242,7 @@ def make_app(
         settings: the limits.
         platform: the lifecycle.
         access: the judge of tokens; None lets everybody in.
+        activity: whose reader answers about accounts.
         metrics_text: gives the figures for `/metrics`; None leaves that path out.
         explain: says where an event would go; None leaves that path out.
     """
@@ -225,12 +251,13 @@ def make_app(
     async def store() -> None:
         await platform.store.head("-")
 
-    readiness: dict[str, Callable[[], Awaitable[None]]] = {"store": store}
+    readiness: dict[str, Callable[[], Awaitable[None]]] = {"store": store, "activity": activity.history.check}
     if access is not None:
         readiness["tokens"] = access.check
     return create_app(
         platform,
         access=access,
+        activity=activity.history,
         metrics_text=metrics_text,
         explain=explain,
         readiness=readiness,

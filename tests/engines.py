@@ -22,6 +22,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from adapters.aws.clients import Aws
+from adapters.dynamodb.activity_table import create_activity_table
 from adapters.dynamodb.key_table import create_key_table
 from adapters.dynamodb.settings_table import create_settings_table
 from adapters.dynamodb.table import create_table
@@ -145,6 +146,28 @@ def settings_table(engine: Engine) -> Iterator[str]:
     create_settings_table(client, name)
     yield name
     client.delete_table(TableName=name)
+
+
+@contextmanager
+def activity_table(engine: Engine) -> Iterator[str]:
+    """Give a table for activity of its own to a test."""
+    name = f"interlock-test-{uuid.uuid4().hex[:12]}"
+    client = engine.aws.dynamodb.client()
+    create_activity_table(client, name)
+    yield name
+    client.delete_table(TableName=name)
+
+
+@contextmanager
+def bucket(engine: Engine) -> Iterator[str]:
+    """Give a bucket of its own to a test; it is emptied afterwards."""
+    name = f"interlock-test-{uuid.uuid4().hex[:12]}"
+    client = engine.aws.s3.client()
+    client.create_bucket(Bucket=name)
+    yield name
+    for entry in client.list_objects_v2(Bucket=name).get("Contents", []):
+        client.delete_object(Bucket=name, Key=entry.get("Key", ""))
+    client.delete_bucket(Bucket=name)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from adapters.aws.errors import error_code, translate
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_events import EventBridgeClient
+    from mypy_boto3_s3 import S3Client
     from mypy_boto3_sns import SNSClient
     from mypy_boto3_sqs import SQSClient
 
@@ -122,6 +123,11 @@ class Aws:
         return Service("EventBridge", lambda: self._make("events"), self._pool)
 
     @cached_property
+    def s3(self) -> "Service[S3Client]":
+        """S3."""
+        return Service("S3", lambda: self._make("s3"), self._pool)
+
+    @cached_property
     def sns(self) -> "Service[SNSClient]":
         """SNS."""
         return Service("SNS", lambda: self._make("sns"), self._pool)
@@ -134,7 +140,7 @@ class Aws:
     def close(self) -> None:
         """Wait for the calls that run, then close the connections."""
         self._pool.shutdown()
-        for service in (self.dynamodb, self.events, self.sns, self.sqs):
+        for service in (self.dynamodb, self.events, self.s3, self.sns, self.sqs):
             service.close()
 
     def _make(self, service: str, patience: float = 0.0) -> Any:

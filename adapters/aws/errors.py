@@ -38,6 +38,7 @@ _TRY_AGAIN: Final = frozenset(
         "RequestThrottled",
         "RequestTimeout",
         "ServiceUnavailable",
+        "SlowDown",
         "Throttled",
         "ThrottledException",
         "Throttling",

@@ -39,7 +39,7 @@ def create_table(client: "DynamoDBClient", name: str, *, timeout: float = 120.0)
     try:
         _create(client, name)
         wait_until_active(client, name, time.monotonic() + timeout, _differences)
-        _keep_backups(client, name, time.monotonic() + timeout)
+        keep_backups(client, name, time.monotonic() + timeout)
     except (BotoCoreError, ClientError) as error:
         raise translate("DynamoDB", error) from error
 
@@ -99,7 +99,7 @@ def wait_until_active(
         _pause(name, deadline)
 
 
-def _keep_backups(client: "DynamoDBClient", name: str, deadline: float) -> None:
+def keep_backups(client: "DynamoDBClient", name: str, deadline: float) -> None:
     """Turn point-in-time recovery on; a table is not ready for that at once."""
     while True:
         try:

@@ -48,7 +48,7 @@ def _adapter(runtime: Runtime) -> Mangum:
     asyncio.set_event_loop(runtime.runner.get_loop())
     settings, metrics = runtime.settings, runtime.metrics
     explain = make_explain(settings, open_router_stores(settings), open_skip_list(settings, metrics), metrics)
-    app = make_app(settings, runtime.platform, access, explain=explain)
+    app = make_app(settings, runtime.platform, access, runtime.activity, explain=explain)
     return Mangum(as_sent(app), lifespan="off", text_mime_types=TEXT)
 
 

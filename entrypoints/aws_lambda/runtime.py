@@ -11,13 +11,16 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from adapters.cloudwatch.metrics import CloudWatchMetrics
 from adapters.system.clock import SystemClock
 from application.platform import Platform
 from entrypoints.settings import read_variables
-from entrypoints.wiring import make_platform, open_engine
+from entrypoints.wiring import Engine, make_platform, open_activity, open_engine
+
+if TYPE_CHECKING:
+    from entrypoints.engines.activity import ActivityEngine
 
 T = TypeVar("T")
 
@@ -38,21 +41,31 @@ class Context(Protocol):
 
 
 class Runtime:
-    """A container's loop, settings and platform.
+    """A container's loop, settings, platform and activity store.
 
     Args:
-        publishing: whether the function ingests events, and so needs a topic.
+        publishing: whether the function ingests events, and so needs a topic. None: it leaves the lifecycle alone.
         variables: the environment.
 
     Raises:
         Misconfigured: a variable cannot work.
     """
 
-    def __init__(self, *, publishing: bool, variables: Mapping[str, str] = os.environ) -> None:
-        # Adapters are imported here, while AWS starts the container at full speed; clients come with the first call.
+    def __init__(self, *, publishing: bool | None, variables: Mapping[str, str] = os.environ) -> None:
         self.settings = read_variables(variables)
-        self.engine = open_engine(self.settings)
-        self._publishing = publishing
+        self._publishing = publishing is True
+        # Adapters are imported here, while AWS starts the container at full speed; clients come with the first call.
+        _ = self.activity if publishing is None else self.engine
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The lifecycle's stores and queues."""
+        return open_engine(self.settings)
+
+    @cached_property
+    def activity(self) -> "ActivityEngine":
+        """The writer and the reader of activity."""
+        return open_activity(self.settings, self.metrics)
 
     @cached_property
     def runner(self) -> asyncio.Runner:
@@ -70,15 +83,21 @@ class Runtime:
         return make_platform(self.settings, self.engine, self.metrics, publishing=self._publishing)
 
     def run(self, work: Callable[[Platform], Coroutine[Any, Any, T]]) -> T:
+        """Run one call's work on the lifecycle; then write its figures, also where it failed."""
+        return self.run_alone(work(self.platform))
+
+    def run_alone(self, work: Coroutine[Any, Any, T]) -> T:
         """Run one call's work on the loop; then write its figures, also where it failed."""
         try:
-            return self.runner.run(work(self.platform))
+            return self.runner.run(work)
         finally:
             self.metrics.flush()
 
     def close(self) -> None:
         """Close clients and loop, as at the end of a container."""
-        self.runner.run(self.engine.aclose())
+        for name in ("engine", "activity"):
+            if name in vars(self):
+                self.runner.run(getattr(self, name).aclose())
         self.runner.close()
 
 

@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from adapters.aws.clients import Aws
+from adapters.dynamodb.activity_table import create_activity_table
 from adapters.dynamodb.key_table import create_key_table
 from adapters.dynamodb.settings_table import create_settings_table
 from adapters.dynamodb.table import KEYS, create_table
@@ -24,15 +26,16 @@ CREATE: Final = "interlock tables create"
 
 TABLE: Final = variable(("events", "table"))
 SETTINGS_TABLE: Final = variable(("settings", "table"))
+ACTIVITY: Final = variable(("activity", "table"))
 TOPIC: Final = variable(("lifecycle", "topic_arn"))
 QUEUE: Final = variable(("lifecycle", "queue_url"))
 
 
 async def create(settings: Settings, name: str | None) -> dict[str, str]:
-    """Make both tables, topic, queue and dead-letter queue.
+    """Make tables, topic, queue and dead-letter queue.
 
     Args:
-        settings: which table, and the queue's rules.
+        settings: which tables, and the queue's rules.
         name: of topic and queue; None takes the one in the topic's ARN, or a fixed one.
 
     Returns:
@@ -44,6 +47,7 @@ async def create(settings: Settings, name: str | None) -> dict[str, str]:
     try:
         await engine.aws.dynamodb.call(lambda dynamodb: create_table(dynamodb, table))
         await engine.aws.dynamodb.call(lambda dynamodb: create_settings_table(dynamodb, settings.settings.table))
+        await engine.aws.dynamodb.call(lambda dynamodb: create_activity_table(dynamodb, settings.activity.table))
         sns = engine.aws.sns.client()
         made = await engine.aws.sqs.call(
             lambda sqs: create_topic_and_queue(
@@ -56,7 +60,13 @@ async def create(settings: Settings, name: str | None) -> dict[str, str]:
         )
     finally:
         await engine.aclose()
-    return {TABLE: table, SETTINGS_TABLE: settings.settings.table, TOPIC: made.topic_arn, QUEUE: made.queue_url}
+    return {
+        TABLE: table,
+        SETTINGS_TABLE: settings.settings.table,
+        ACTIVITY: settings.activity.table,
+        TOPIC: made.topic_arn,
+        QUEUE: made.queue_url,
+    }
 
 
 async def create_for_dedup(settings: Settings) -> dict[str, str]:
@@ -93,12 +103,16 @@ async def create_for_bus(settings: Settings) -> dict[str, str]:
 
 
 async def checks(settings: Settings) -> AsyncIterator[Check]:
-    """Look at table, topic and queue."""
+    """Look at tables, topic and queue."""
     engine = AwsEngine(settings)
     try:
         yield await attempt("table", lambda: _table(engine.aws, settings), _fix(f"{CREATE}, or set {TABLE}"))
-        fix = _fix(f"{CREATE}, or set {SETTINGS_TABLE}")
-        yield await attempt("settings table", lambda: _settings_table(engine.aws, settings), fix)
+        for what, name, called in (
+            ("settings table", settings.settings.table, SETTINGS_TABLE),
+            ("activity", settings.activity.table, ACTIVITY),
+        ):
+            look = partial(_active, engine.aws, name)
+            yield await attempt(what, look, _fix(f"{CREATE}, or set {called}"))
         yield await attempt("topic", lambda: _topic(engine.aws, settings), _fix(f"{CREATE}, then set {TOPIC}"))
         yield await attempt("queue", lambda: _queue(engine.aws, settings), _fix(f"{CREATE}, then set {QUEUE}"))
     finally:
@@ -140,11 +154,10 @@ async def _table(aws: Aws, settings: Settings) -> str:
     return f"{name}, with indexes {', '.join(index for index in KEYS if index)}"
 
 
-async def _settings_table(aws: Aws, settings: Settings) -> str:
-    name = settings.settings.table
+async def _active(aws: Aws, name: str) -> str:
     table = (await aws.dynamodb.call(lambda dynamodb: dynamodb.describe_table(TableName=name)))["Table"]
     if table.get("TableStatus") != "ACTIVE":
-        raise Misconfigured(f"table {name}", f"it is {table.get('TableStatus')}, not ACTIVE")
+        raise Misconfigured(f"table {name}", f"the table is {table.get('TableStatus') or 'missing'}, not ACTIVE")
     return name
 
 

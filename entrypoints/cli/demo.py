@@ -1,5 +1,6 @@
 """`interlock demo`: real flights through the whole platform, with a summary that must add up."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,7 +40,7 @@ def demo(
     with Progress(*columns, console=console) as progress:
         bars = {
             phase: progress.add_task(phase, total=None)
-            for phase in ("ingesting", "applying", "operators", "counting", "routing")
+            for phase in ("ingesting", "applying", "operators", "activity", "counting", "routing")
         }
         summary = run(
             folder,
@@ -70,7 +71,12 @@ def _print(summary: "Summary", console: Console) -> None:
     table.add_row("facts", f"{summary.facts:,}", f"{summary.new:,} starts + {summary.operators['moved']:,} moves")
     for state, number in summary.states.items():
         table.add_row(f"  {state}", f"{number:,}", "")
+    for history in summary.activity:
+        types = ", ".join(f"{number:,} {kind}" for kind, number in history.by_type.items())
+        table.add_row(f"activity of {history.account}", f"{history.events:,}", types)
     console.print(table)
+    example = json.dumps(summary.activity[-1].example, ensure_ascii=False)
+    console.print(f"the last one, as everybody sees it: {example}", markup=False, highlight=False, soft_wrap=True)
     if summary.routed is not None:
         _print_routed(summary.routed, console)
     for when, reads in (("idle", summary.reads_idle), ("while ingesting", summary.reads_during_ingestion)):
@@ -81,7 +87,7 @@ def _print(summary: "Summary", console: Console) -> None:
         console.print(("[green]holds[/green]  " if holds else "[red]FAILS[/red]  ") + check, highlight=False)
     console.print(
         f"{summary.seconds} s. To look around: INTERLOCK_DATA_DIR={summary.folder} interlock dev, "
-        "then open http://127.0.0.1:8080/v1/events?state=under_watch",
+        "then open http://127.0.0.1:8080/v1/events?state=under_watch or /v1/activity?account=acme",
         highlight=False,
         soft_wrap=True,
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from domain.errors import InterlockError, Invalid, Misconfigured
-from entrypoints.cli import bus, dedup, events, router, serve, skiplist, tables, tokens
+from entrypoints.cli import activity, bus, dedup, events, redaction, router, serve, skiplist, tables, tokens
 from entrypoints.cli.config import config
 from entrypoints.cli.demo import demo
 from entrypoints.cli.doctor import doctor
@@ -64,6 +64,8 @@ app.add_typer(router.app, name="router")
 serve.worker.command("temporal")(router.temporal)
 serve.worker.command("events")(bus.events)
 events.app.command("publish")(bus.publish)
+app.add_typer(activity.app, name="activity")
+app.add_typer(redaction.app, name="redaction")
 app.add_typer(tables.app, name="tables")
 app.add_typer(tokens.app, name="token")
 app.command()(config)

@@ -140,11 +140,14 @@ async def _serve(settings: Settings, address: tuple[str, int], beside: Sequence[
             where = f"[{host}]" if ":" in host else host
             open_to = "tokens" if settings.auth.tokens_file else "everybody on this machine"
             tell(f"Interlock listens on http://{where}:{port} (engine {settings.engine}, open to {open_to})")
-            with one_error():
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(_serve_http(server, listener, stop))
-                    for work in beside:
-                        tasks.create_task(work(container, stop))
+            try:
+                with one_error():
+                    async with asyncio.TaskGroup() as tasks:
+                        tasks.create_task(_serve_http(server, listener, stop))
+                        for work in beside:
+                            tasks.create_task(work(container, stop))
+            finally:
+                await container.activity().aclose()
 
 
 async def check_tokens(settings: Settings, container: "Container") -> None:

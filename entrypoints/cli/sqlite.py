@@ -6,11 +6,13 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from adapters.sqlite.activity_store import ACTIVITY
 from adapters.sqlite.database import Database
 from adapters.sqlite.event_store import EVENTS
 from adapters.sqlite.message_queue import QUEUES
 from domain.errors import Misconfigured
 from entrypoints.cli.checks import Check, attempt
+from entrypoints.engines.activity import FILE as ACTIVITY_FILE
 from entrypoints.engines.sqlite import DEAD_LETTERS, SqliteEngine
 from entrypoints.settings import Settings, load_definition, variable
 
@@ -26,7 +28,8 @@ DEAD: Final = f"SELECT count(*) FROM messages WHERE queue = '{DEAD_LETTERS}'"  #
 async def checks(settings: Settings) -> AsyncIterator[Check]:
     """Look at the folder, at the files that are there, and at what waits in them for a person; nothing is made."""
     events, queues = SqliteEngine(settings).files
-    there = [(file, schema) for file, schema in ((events, EVENTS), (queues, QUEUES)) if file.exists()]
+    files = ((events, EVENTS), (queues, QUEUES), (settings.data_dir / ACTIVITY_FILE, ACTIVITY))
+    there = [(file, schema) for file, schema in files if file.exists()]
     fix = f"check the folder, its permissions and its files, or set {variable(('data_dir',))}"
     engine = await attempt("engine", lambda: _engine(settings.data_dir, there), fix)
     yield engine

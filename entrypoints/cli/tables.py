@@ -28,7 +28,7 @@ def create(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Make the table, topic and queues on aws, or the files on sqlite; what is there already stays.
+    """Make the tables, topic and queues on aws, or the files on sqlite; what is there already stays.
 
     On aws the table of settings too; and where the dedup cache's backend is dynamodb, its table.
 
@@ -65,14 +65,18 @@ async def _create_for_events(settings: Settings, name: str | None) -> dict[str, 
         case "memory":
             return {}
         case "sqlite":
+            from adapters.memory.metrics import MemoryMetrics
             from entrypoints.engines.sqlite import SqliteEngine
+            from entrypoints.wiring import open_activity
 
-            engine = SqliteEngine(settings)
+            engine, activity = SqliteEngine(settings), open_activity(settings, MemoryMetrics())
             try:
                 await engine.store.head("-")
                 await engine.queue.delete([])
+                await activity.history.check()
             finally:
                 await engine.aclose()
+                await activity.aclose()
             return {variable(("data_dir",)): str(settings.data_dir.absolute())}
         case "aws":
             from entrypoints.cli import aws

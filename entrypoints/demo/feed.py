@@ -19,7 +19,7 @@ from domain.errors import Invalid
 from domain.json_reader import write_json
 from entrypoints.demo.flights import disturb, is_event, january, to_envelope, year
 from entrypoints.settings import YIELDING, read_variables
-from entrypoints.wiring import make_platform, open_engine
+from entrypoints.wiring import make_platform, open_activity, open_engine
 
 SEED: Final = 2013
 BATCH: Final = 250
@@ -47,7 +47,8 @@ async def send(bodies: Iterable[bytes]) -> None:
     """Ingest messages in batches, and print totals: sent = new + duplicate + rejected."""
     settings = read_variables(os.environ)
     engine = open_engine(settings)
-    platform = make_platform(settings, engine, MemoryMetrics())
+    activity = open_activity(settings, MemoryMetrics())
+    platform = make_platform(settings, engine, MemoryMetrics(), activity=activity)
     totals = Counter(sent=0, new=0, duplicate=0, rejected=0)
     remaining = iter(bodies)
     try:
@@ -64,6 +65,7 @@ async def send(bodies: Iterable[bytes]) -> None:
             print(write_json(totals), flush=True)  # noqa: T201 - the parent reads this line
     finally:
         await engine.aclose()
+        await activity.aclose()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -46,10 +46,10 @@ class Api:
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         return self._ask("POST", f"/v1/events/{quote(event_id, safe='')}/transitions", body, headers)
 
-    def every(self, **query: object) -> Iterator[dict[str, Any]]:
+    def every(self, path: str = "/v1/events", **query: object) -> Iterator[dict[str, Any]]:
         """Follow a list page by page to its end."""
         while True:
-            page = self.get("/v1/events", limit=500, **query)
+            page = self.get(path, limit=500, **query)
             if page.status != 200:  # noqa: PLR2004 - HTTP
                 raise ConnectionError(f"the list answered {page.status}")
             yield from page.body["items"]

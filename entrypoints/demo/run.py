@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -23,9 +24,12 @@ from pydantic import BaseModel, ConfigDict
 from domain.errors import Misconfigured
 from domain.lifecycle import DEFAULT_LIFECYCLE, fold
 from entrypoints.demo import processes
+from entrypoints.demo.activity import ACCOUNT, History, read_history, record_reports
+from entrypoints.demo.activity import checks as activity_checks
 from entrypoints.demo.feed import messages
 from entrypoints.demo.operators import Api, Latency, read_until, steps_of, work
 from entrypoints.demo.routed import Routed, route
+from entrypoints.local_bus import LOCAL_ACCOUNT
 from entrypoints.settings import Settings
 from entrypoints.temporal_server import end_left_over, missing
 from entrypoints.wiring import open_engine
@@ -53,6 +57,7 @@ class Summary(BaseModel):
     operators: dict[str, int]
     facts: int
     states: dict[str, int]
+    activity: list[History]
     reads_idle: Latency
     reads_during_ingestion: Latency
     ingested_per_second: int
@@ -94,6 +99,9 @@ def run(folder: Path, *, whole_year: bool, tell: Tell) -> Summary:
         chosen = waiting[:: max(1, len(waiting) // MOVED_EVENTS)]
         operators = work(port, chosen, lambda done: tell("operators", done, len(chosen)))
         states = {state: sum(1 for _ in Api(port).every(state=state)) for state in DEFAULT_LIFECYCLE.states}
+        reports = asyncio.run(record_reports(Settings(engine="sqlite", data_dir=folder)))
+        accounts = {LOCAL_ACCOUNT: fed.totals["new"], ACCOUNT: reports["recorded"]}
+        told = _read_activity(port, accounts, tell)
 
     facts, folded = asyncio.run(_read_every_history(folder, tell, whole_year=whole_year))
     worker = _worker(folder)
@@ -106,6 +114,7 @@ def run(folder: Path, *, whole_year: bool, tell: Tell) -> Summary:
         operators=operators,
         facts=facts,
         states=states,
+        activity=[history for history, _ in told],
         reads_idle=fed.idle,
         reads_during_ingestion=fed.during,
         ingested_per_second=fed.per_second,
@@ -124,8 +133,28 @@ def run(folder: Path, *, whole_year: bool, tell: Tell) -> Summary:
             "the lists by state hold each event once": sum(states.values()) == totals["new"],
             "the folded histories agree with the lists": folded == states,
             **({} if routed is None else routed.checks),
+            "report runs: recorded = duplicate": reports["recorded"] == reports["duplicate"],
+            **{
+                check: holds
+                for (history, text), recorded in zip(told, accounts.values(), strict=True)
+                for check, holds in activity_checks(history, text, recorded=recorded).items()
+            },
         },
     )
+
+
+def _read_activity(port: int, accounts: Mapping[str, int], tell: Tell) -> list[tuple[History, str]]:
+    """Read the histories of accounts, given how many events each should have."""
+    total = sum(accounts.values())
+    told: list[tuple[History, str]] = []
+    for account in accounts:
+        before = sum(history.events for history, _ in told)
+        told.append(read_history(port, account, partial(_tell_activity, tell, before, total)))
+    return told
+
+
+def _tell_activity(tell: Tell, before: int, total: int, done: int) -> None:
+    tell("activity", before + done, total)
 
 
 def _feed(

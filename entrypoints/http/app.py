@@ -12,10 +12,20 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 
+from application.activity import ActivityHistory
 from application.explain import Explain
 from application.platform import Platform
 from entrypoints.http import document, health
-from entrypoints.http.document import DocumentedApp, Responses, answer, list_parameters, problems, secured
+from entrypoints.http.activity import ActivityCalls
+from entrypoints.http.document import (
+    DocumentedApp,
+    Responses,
+    activity_parameters,
+    answer,
+    list_parameters,
+    problems,
+    secured,
+)
 from entrypoints.http.edge import Edge
 from entrypoints.http.events import EventCalls
 from entrypoints.http.problems import HANDLERS, MEDIA_TYPE
@@ -41,6 +51,7 @@ def create_app(
     platform: Platform,
     *,
     access: Access | None,
+    activity: ActivityHistory | None = None,
     metrics_text: Callable[[], bytes] | None = None,
     explain: Explain | None = None,
     readiness: Mapping[str, health.Check] = _NO_CHECKS,
@@ -51,6 +62,7 @@ def create_app(
     Args:
         platform: the ports and rules.
         access: who may call; None lets everybody do everything as the actor `local`, for development on loopback.
+        activity: the reader of accounts' activity; None leaves that call out.
         metrics_text: gives the figures for `/metrics`; None leaves that path out.
         explain: says where an event would go; None leaves that path out.
         readiness: checks by the name of what they check; each raises when that does not answer.
@@ -70,6 +82,8 @@ def create_app(
     _add_event_calls(app, EventCalls(platform, access, max_body_bytes), is_open=access is None)
     if explain is not None:
         _add_router_calls(app, RouterCalls(explain, access, platform.clock), is_open=access is None)
+    if activity is not None:
+        _add_activity_call(app, ActivityCalls(activity, access, platform.clock), is_open=access is None)
     _add(app, "GET", "/healthz", health.healthz, "Liveness", {200: answer("the process answers", "Health")})
     not_ready = answer("something does not answer", "ReadinessProblem", MEDIA_TYPE)
     ready: Responses = {200: answer("everything that the process needs answers", "Readiness"), 503: not_ready}
@@ -156,6 +170,21 @@ def _add_router_calls(app: FastAPI, calls: RouterCalls, *, is_open: bool) -> Non
         "Decided by the workflows that workers serve now and the reports that are skipped now; nothing is started.",
         **secured("view", is_open=is_open),
         parameters=document.EXPLAIN_PARAMETERS,
+    )
+
+
+def _add_activity_call(app: FastAPI, calls: ActivityCalls, *, is_open: bool) -> None:
+    _add(
+        app,
+        "GET",
+        "/v1/activity",
+        calls.get_activity,
+        "List an account's activity, redacted",
+        {200: answer("a page", "ActivityPage"), **problems(400, 422)},
+        "Every event that matches, in order of its time; both ends of the window are included. What is personal or "
+        "secret is masked in whatever place it stands.",
+        **secured("view", is_open=is_open),
+        parameters=activity_parameters(),
     )
 
 

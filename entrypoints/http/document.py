@@ -8,6 +8,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
 from domain.access import SCOPES, Scope
+from domain.activity import MAX_NAME, MAX_TYPE
 from domain.envelope import MAX_BATCH, MAX_EVENT_BYTES
 from domain.event import DEFAULT_LIMIT, MAX_EVENT_ID, MAX_LIMIT
 from entrypoints.http.events import CLOUD_EVENT, CLOUD_EVENTS, JSON, MoveRequest
@@ -141,13 +142,32 @@ def list_parameters(states: Sequence[str]) -> list[Json]:
     Args:
         states: of the lifecycle in force.
     """
-    time = {"type": "string", "format": "date-time"}
     return [
         _query("state", {"type": "string", "enum": list(states)}, "events in this state; this or `entity` is needed"),
         _query("entity", {"type": "string", "minLength": 1, "maxLength": 256}, "events of this entity"),
+        *_page_parameters("asc"),
+    ]
+
+
+def activity_parameters() -> list[Json]:
+    """Describe the parameters of an account's activity."""
+    name = {"type": "string", "minLength": 1, "maxLength": MAX_NAME}
+    account = _query("account", name, "whose activity: the account that the event names, else the AWS account")
+    return [
+        {**account, "required": True},
+        _query("type", {**name, "maxLength": MAX_TYPE}, "events of this type"),
+        _query("report_id", name, "events about this report"),
+        *_page_parameters("desc"),
+    ]
+
+
+def _page_parameters(order: str) -> list[Json]:
+    time = {"type": "string", "format": "date-time"}
+    orders = {"type": "string", "enum": ["asc", "desc"], "default": order}
+    return [
         _query("from", time, "the earliest time of an event, itself included; `+` is sent as %2B"),
         _query("to", time, "the latest time of an event, itself included"),
-        _query("order", {"type": "string", "enum": ["asc", "desc"], "default": "asc"}, "by time of the event, then id"),
+        _query("order", orders, "by time of the event, then id"),
         _query("limit", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}, "page size"),
         _query("cursor", {"type": "string"}, "`next_cursor` of the page before, with everything else as it was"),
     ]

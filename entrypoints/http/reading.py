@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Collection
+from datetime import datetime
 from typing import Final, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -11,9 +12,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from domain.access import LOCAL, Caller, Scope, require
 from domain.errors import Invalid, NotFound, TooLarge, Unauthenticated
 from domain.event import MAX_EVENT_ID
 from entrypoints.http.problems import IDEMPOTENCY_KEY
+from ports.access import Access
 
 BODY_SECONDS: Final = 30.0
 """From the headers of a request until its body is complete."""
@@ -25,6 +28,20 @@ _KEY: Final = re.compile(r"[\x20-\x7E]{1,255}")
 _QUICK_BYTES: Final = 64 * 1024
 
 T = TypeVar("T")
+
+
+async def identify(access: Access | None, request: Request, scope: Scope, now: datetime) -> Caller:
+    """Say who calls, and hold the caller to a scope; where the API is open, everybody is the actor `local`.
+
+    Raises:
+        Unauthenticated: no token, or one that opens nothing.
+        Forbidden: the token lacks the scope.
+    """
+    if access is None:
+        return LOCAL
+    caller = await access.identify(bearer_token(request), now)
+    require(caller, scope)
+    return caller
 
 
 def bearer_token(request: Request) -> SecretStr:

@@ -124,6 +124,33 @@ class Explanation(_Shape):
     why: str
 
 
+class ActivityEvent(BaseModel):
+    """A redacted event; its extension attributes are there too, redacted like the rest."""
+
+    model_config = ConfigDict(extra="allow")
+
+    specversion: Literal["1.0"] = "1.0"
+    type: str
+    time: Timestamp
+    id: str | None = None
+    source: str | None = None
+    subject: str | None = None
+    data: JsonValue = None
+    payloadmissing: bool | None = Field(
+        default=None, description="true where the event is no longer kept: then there is no more than this of it"
+    )
+
+
+class ActivityPage(_Shape):
+    """A page of an account's activity."""
+
+    items: list[ActivityEvent] = Field(max_length=MAX_LIMIT)
+    next_cursor: str | None = Field(
+        description="for the next page; null on the last. A page may be short, or empty, and have one: looking for "
+        "more would have taken too long, and the next call goes on"
+    )
+
+
 class BadInput(_Shape):
     """One thing that is wrong with a request."""
 
@@ -175,6 +202,7 @@ ANSWERS: Final = (
     EventPage,
     EventDetail,
     History,
+    ActivityPage,
     Transition,
     Explanation,
     Problem,

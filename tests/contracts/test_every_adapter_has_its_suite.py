@@ -47,6 +47,7 @@ def suites() -> dict[str, set[str]]:
 
 
 SUITE_OF = {
+    "activity_store": "ActivityStoreContract",
     "caught_events": "CaughtEventsContract",
     "clock": "ClockContract",
     "event_bus": "EventBusContract",
@@ -55,6 +56,7 @@ SUITE_OF = {
     "key_store": "KeyStoreContract",
     "message_queue": "TopicContract",
     "metrics": "MetricsContract",
+    "payload_store": "PayloadStoreContract",
     "publisher": "TopicContract",
     "skip_list_store": "SkipListStoreContract",
     "start_ledger": "StartLedgerContract",

@@ -105,7 +105,9 @@ def until_started(address: str, event_id: str) -> dict[str, object]:
 
 
 def test_the_readme_tour_works(tmp_path: Path) -> None:
-    ingest, move, history, listing = [line for line in commands(ROOT / "README.md") if line.startswith("curl")]
+    ingest, move, history, listing, activity = [
+        line for line in commands(ROOT / "README.md") if line.startswith("curl")
+    ]
     with dev_server(tmp_path, "--no-router") as address:
         said = re.search(r"^\{\"accepted\".*$", (ROOT / "README.md").read_text(), re.MULTILINE)
         assert said is not None
@@ -119,6 +121,20 @@ def test_the_readme_tour_works(tmp_path: Path) -> None:
             "open",
         ]
         assert [item["event_id"] for item in json.loads(run(listing, address, tmp_path).stdout)["items"]] == ["ua-1545"]
+        [item] = json.loads(run(activity, address, tmp_path).stdout)["items"]
+        assert (item["id"], item["data"]) == ("ua-1545", {"arrival_delay": 42})
+
+
+def test_the_page_about_account_history_works(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "how-to" / "account-history.md"
+    ingest, read, export = [line for line in commands(page) if line.startswith(("curl", "interlock activity"))]
+    with dev_server(tmp_path) as address:
+        assert json.loads(run(ingest, address, tmp_path).stdout)["accepted"] == ["run-1"]
+        [item] = json.loads(run(read, address, tmp_path).stdout)["items"]
+        assert item["data"]["report_id"] == "R1"
+        assert run(export, address, tmp_path).returncode == 0
+        assert [json.loads(line) for line in (tmp_path / "acme.ndjson").read_text().splitlines()] == [item]
+        assert "ada@example.com" not in json.dumps(item)
 
 
 def test_r112_the_tutorial_works_with_a_lifecycle_of_its_own(tmp_path: Path) -> None:

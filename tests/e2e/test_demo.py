@@ -9,6 +9,7 @@ import pytest
 
 from entrypoints.cli import demo as command
 from entrypoints.demo import run as demo
+from entrypoints.demo.activity import PLANTED, History
 from entrypoints.demo.operators import Latency
 
 DEMO = [sys.executable, "-m", "entrypoints.cli.main", "demo", "--january", "--json"]
@@ -40,6 +41,12 @@ def test_january_goes_through_everything_and_every_count_adds_up(tmp_path: Path)
         "FlightDelayedWorkflow": 180,
         "UnmatchedEventWorkflow": 20,
     }
+    assert {history["account"]: history["events"] for history in summary["activity"]} == {
+        "000000000000": 6607,
+        "acme": 240,
+    }
+    assert set(summary["activity"][1]["by_type"].values()) == {60}
+    assert not any(secret in done.stdout for secret in PLANTED)
 
 
 def test_a_count_that_does_not_add_up_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -49,8 +56,9 @@ def test_a_count_that_does_not_add_up_is_exit_code_1(monkeypatch: pytest.MonkeyP
         latency = Latency(1, 1.0, 1.0)
         return demo.Summary(
             flights="January 2013", sent=2, new=1, duplicate=0, rejected=0, worker={}, operators={"moved": 0}, facts=1,
-            states={}, reads_idle=latency, reads_during_ingestion=latency, ingested_per_second=1, seconds=1,
-            routed=None, folder=str(folder), checks={"sent = new + duplicate + rejected": False},
+            states={}, activity=[History(account="a", events=0, by_type={}, example={})], reads_idle=latency,
+            reads_during_ingestion=latency, ingested_per_second=1, seconds=1.0, routed=None,
+            folder=str(folder), checks={"sent = new + duplicate + rejected": False},
         )  # fmt: skip
 
     monkeypatch.setattr(demo, "run", a_wrong_run)

@@ -13,6 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 from pydantic import JsonValue, SecretStr
 
+from adapters.memory.activity_store import MemoryActivityStore
 from adapters.memory.clock import ManualClock
 from adapters.memory.event_store import MemoryEventStore
 from adapters.memory.id_source import CountingIds
@@ -30,6 +31,7 @@ from entrypoints.http.app import create_app
 from ports.event_store import EventStore
 from ports.publisher import Publisher
 from ports.workflow_catalog import WorkflowCatalog
+from tests.activity import WatchedFeed, a_feed, a_history
 from tests.examples import START, an_envelope
 
 JSON = {"Content-Type": "application/json"}
@@ -76,6 +78,7 @@ class Api:
     access: MemoryAccess
     catalog: WorkflowCatalog
     skipped: dict[str, str]
+    feed: WatchedFeed
 
     async def ingest(self, *event_ids: str) -> None:
         """Ingest events and work off the queue, so that they are in their first state."""
@@ -119,9 +122,11 @@ async def an_api(
     async def explain_now(event_type: str, report_id: str | None) -> RouteDecision:
         return await explain(known, ListedReports(skipped), RoutingRules(), event_type, None, report_id)
 
+    feed = a_feed(MemoryActivityStore())
     app = create_app(
         platform,
         access=access,
+        activity=a_history(feed),
         metrics_text=lambda: b"figures 1\n",
         explain=explain_now,
         readiness=readiness or {},
@@ -130,7 +135,7 @@ async def an_api(
     headers = {"Authorization": f"Bearer {access.issue(*SCOPES)}"}
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://interlock", headers=headers) as client:
-        yield Api(app, client, platform, queue, clock, metrics, access, offers, skipped)
+        yield Api(app, client, platform, queue, clock, metrics, access, offers, skipped, feed)
 
 
 def check_problem(response: httpx.Response, status: int) -> dict[str, Any]:

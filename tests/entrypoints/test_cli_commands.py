@@ -145,7 +145,7 @@ def test_r605_a_missing_extra_is_named(
     )
 
 
-@pytest.mark.parametrize("file", ["events.db", "queues.db"])
+@pytest.mark.parametrize("file", ["events.db", "queues.db", "activity.db"])
 def test_a_damaged_file_ends_dev_with_one_line_that_names_it(file: str, interlock: Interlock) -> None:
     interlock("tables", "create")
     (interlock.folder / ".interlock" / file).write_text("this is no database, however long one looks at it" * 9)
@@ -184,7 +184,7 @@ def test_config_prints_what_is_in_force_and_from_where(interlock: Interlock) -> 
     assert rows["INTERLOCK_HTTP__PORT"] == (9000, ".env")
     assert rows["INTERLOCK_DATA_DIR"] == (".interlock", "default")
     assert rows["INTERLOCK_AUTH__TOKENS_FILE"] == (None, "default")
-    assert rows["INTERLOCK_LIFECYCLE__QUEUE_URL"] == ("https://***@sqs.example/1/q.fifo", "environment")
+    assert rows["INTERLOCK_LIFECYCLE__QUEUE_URL"] == ("https://[user_info]@sqs.example/1/q.fifo", "environment")
     assert told["unknown"] == ["INTERLOCK_HTTP__PROT sets nothing; did you mean INTERLOCK_HTTP__PORT?"]
     lines = interlock("config")
     assert "INTERLOCK_ENGINE\taws\tenvironment" in lines.out.splitlines()
@@ -252,7 +252,7 @@ def test_doctor_asks_each_target_of_the_dedup_cache(interlock: Interlock) -> Non
     assert "secret" not in run.out + run.err
 
 
-@pytest.mark.parametrize("file", ["events.db", "queues.db"])
+@pytest.mark.parametrize("file", ["events.db", "queues.db", "activity.db"])
 def test_doctor_opens_each_file_that_is_there(file: str, interlock: Interlock) -> None:
     (interlock.folder / ".interlock").mkdir()
     (interlock.folder / ".interlock" / file).write_bytes(bytes(range(256)) * 16)

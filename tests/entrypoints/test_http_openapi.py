@@ -13,10 +13,12 @@ from schemathesis.checks import CheckFunction, not_a_server_error
 from schemathesis.specs.openapi import checks
 
 from domain.envelope import Envelope
+from entrypoints.http.activity import PARAMETERS
 from entrypoints.http.events import LIST_PARAMETERS
 from entrypoints.http.problems import STATUSES
 from entrypoints.http.router import EXPLAIN_PARAMETERS
 from entrypoints.http.schemas import Event
+from tests.activity import a_row
 from tests.entrypoints.http_api import Api, a_server, an_api
 
 HELD: Final[list[CheckFunction]] = [
@@ -33,6 +35,7 @@ async def an_api_with_events() -> Api:
     async with an_api() as api:
         await api.ingest("e1", "e2", "e3")
         await api.client.post("/v1/events/e2/transitions", json={"to": "open"})
+        await api.feed.store.record([a_row(number, account="0") for number in range(3)])
         return api
 
 
@@ -78,6 +81,7 @@ def test_every_call_of_the_contract_is_described() -> None:
         ("get", "/v1/events/{event_id}/history"),
         ("post", "/v1/events/{event_id}/transitions"),
         ("get", "/v1/router/explain"),
+        ("get", "/v1/activity"),
         ("get", "/healthz"),
         ("get", "/readyz"),
         ("get", "/metrics"),
@@ -102,6 +106,7 @@ def test_every_call_names_its_scope_and_its_refusals() -> None:
         ("get", "/v1/events/{event_id}/history"): "view",
         ("post", "/v1/events/{event_id}/transitions"): "operate",
         ("get", "/v1/router/explain"): "view",
+        ("get", "/v1/activity"): "view",
     }
 
 
@@ -109,6 +114,8 @@ def test_the_parameters_of_a_list_are_described() -> None:
     described = DOCUMENT["paths"]["/v1/events"]["get"]["parameters"]
     assert tuple(parameter["name"] for parameter in described) == LIST_PARAMETERS
     assert described[0]["schema"]["enum"] == ["to_review", "open", "scheduled", "under_watch", "closed"]
+    described = DOCUMENT["paths"]["/v1/activity"]["get"]["parameters"]
+    assert tuple(parameter["name"] for parameter in described) == PARAMETERS
 
 
 def test_the_described_event_is_the_envelope() -> None:
@@ -127,5 +134,5 @@ def test_the_reference_page_names_every_call_parameter_and_problem() -> None:
     calls = {f"`{method.upper()} {path}`" for path, item in DOCUMENT["paths"].items() for method in item}
     codes = {kind.code for kind, _, _ in STATUSES} | {"unavailable", "contention"}
     kinds = {f"`urn:interlock:problem:{code}`" for code in codes - {"retryable"}}
-    parameters = {f"`{name}`" for name in (*LIST_PARAMETERS, *EXPLAIN_PARAMETERS, "Idempotency-Key")}
+    parameters = {f"`{name}`" for name in (*LIST_PARAMETERS, *PARAMETERS, *EXPLAIN_PARAMETERS, "Idempotency-Key")}
     assert not [name for name in calls | kinds | parameters if name not in page]

@@ -165,8 +165,10 @@ def test_what_tables_create_made_passes_the_doctor(variables: Mapping[str, str])
         "tokens file": "warning",
         "table": "ok",
         "settings table": "ok",
+        "activity": "ok",
         "topic": "ok",
         "queue": "ok",
+        "dedup": "ok",
     }
 
 

@@ -241,7 +241,7 @@ def test_a_feed_without_a_topic_says_so_before_it_records_anything(monkeypatch: 
     runtime.close()
 
 
-@pytest.mark.parametrize("module", ["transitions", "ingestion"])
+@pytest.mark.parametrize("module", ["transitions", "ingestion", "activity"])
 def test_g19_a_function_loads_no_library_of_another_job(module: str) -> None:
     """In a fresh interpreter, set up for AWS as in production."""
     code = f"import sys, entrypoints.aws_lambda.{module}; print(*sys.modules)"

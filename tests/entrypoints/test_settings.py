@@ -72,6 +72,15 @@ DEFAULTS = {
     "INTERLOCK_ROUTER__CATALOG_CACHE_SECONDS": 5.0,
     "INTERLOCK_ROUTER__CATALOG_LEASE_SECONDS": 300.0,
     "INTERLOCK_ROUTER__REMEMBERED_HOURS": 20.0,
+    "INTERLOCK_ACTIVITY__TABLE": "interlock-activity",
+    "INTERLOCK_ACTIVITY__BUCKET": None,
+    "INTERLOCK_ACTIVITY__INLINE_BYTES": 65536,
+    "INTERLOCK_ACTIVITY__CURSOR_KEYS": None,
+    "INTERLOCK_ACTIVITY__MAX_READS": 200,
+    "INTERLOCK_ACTIVITY__MAX_PAGE_BYTES": 2 * 1024 * 1024,
+    "INTERLOCK_REDACTION__POLICY_FILE": None,
+    "INTERLOCK_REDACTION__MASK_IPS": False,
+    "INTERLOCK_REDACTION__PSEUDONYM_KEY": None,
 }
 GIVEN = {
     "INTERLOCK_ENGINE": "aws",
@@ -127,6 +136,15 @@ GIVEN = {
     "INTERLOCK_ROUTER__CATALOG_CACHE_SECONDS": "0.5",
     "INTERLOCK_ROUTER__CATALOG_LEASE_SECONDS": "30.5",
     "INTERLOCK_ROUTER__REMEMBERED_HOURS": "71.5",
+    "INTERLOCK_ACTIVITY__TABLE": "activity",
+    "INTERLOCK_ACTIVITY__BUCKET": "activity.example",
+    "INTERLOCK_ACTIVITY__INLINE_BYTES": "393216",
+    "INTERLOCK_ACTIVITY__CURSOR_KEYS": f"{'n' * 32},{'o' * 32}",
+    "INTERLOCK_ACTIVITY__MAX_READS": "50",
+    "INTERLOCK_ACTIVITY__MAX_PAGE_BYTES": "1048576",
+    "INTERLOCK_REDACTION__POLICY_FILE": "redaction.json",
+    "INTERLOCK_REDACTION__MASK_IPS": "True",
+    "INTERLOCK_REDACTION__PSEUDONYM_KEY": "sixteen bytes at least",
 }
 BAD = {
     "INTERLOCK_ENGINE": "postgres",
@@ -166,6 +184,14 @@ BAD = {
     "INTERLOCK_ROUTER__CATALOG_CACHE_SECONDS": "-1",
     "INTERLOCK_ROUTER__CATALOG_LEASE_SECONDS": "1",
     "INTERLOCK_ROUTER__REMEMBERED_HOURS": "-1",
+    "INTERLOCK_ACTIVITY__TABLE": "no spaces here",
+    "INTERLOCK_ACTIVITY__BUCKET": "Upper_Case",
+    "INTERLOCK_ACTIVITY__INLINE_BYTES": "393217",
+    "INTERLOCK_ACTIVITY__CURSOR_KEYS": f"{'n' * 32},short",
+    "INTERLOCK_ACTIVITY__MAX_READS": "1e5",
+    "INTERLOCK_ACTIVITY__MAX_PAGE_BYTES": "1023",
+    "INTERLOCK_REDACTION__MASK_IPS": "perhaps",
+    "INTERLOCK_REDACTION__PSEUDONYM_KEY": "fifteen bytes..",
 }
 
 
@@ -343,8 +369,8 @@ def test_r112_a_file_without_a_lifecycle_is_named_with_its_variable(content: byt
 
 
 def test_passwords_in_urls_and_bearer_tokens_are_masked() -> None:
-    assert mask("https://ada:hunter2@sqs.example/1/q.fifo") == "https://***@sqs.example/1/q.fifo"
-    assert mask("Authorization: Bearer ilk_1_secret, then") == "Authorization: Bearer *** then"
+    assert mask("https://ada:hunter2@sqs.example/1/q.fifo") == "https://[user_info]@sqs.example/1/q.fifo"
+    assert mask("with Bearer ilk_1_secret, then") == "with Bearer [credentials], then"
     assert mask("https://sqs.example/1/q.fifo") == "https://sqs.example/1/q.fifo"
 
 

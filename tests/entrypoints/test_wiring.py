@@ -16,7 +16,7 @@ from domain.errors import Misconfigured
 from domain.messages import Outgoing
 from entrypoints.container import Container
 from entrypoints.settings import Settings, read_variables
-from entrypoints.wiring import make_app, make_platform, open_access, open_engine
+from entrypoints.wiring import make_app, make_platform, open_access, open_activity, open_engine
 
 ROOT = Path(__file__).parents[2]
 ENGINES = ("memory", "sqlite", "aws")
@@ -97,11 +97,16 @@ async def test_readiness_asks_the_store_and_the_tokens(tmp_path: Path) -> None:
     platform = make_platform(settings, engine, MemoryMetrics())
     assert isinstance(platform, Platform)
     assert isinstance(platform.clock, SystemClock)
-    transport = httpx.ASGITransport(make_app(settings, platform, open_access(settings)))
+    activity = open_activity(settings, MemoryMetrics())
+    transport = httpx.ASGITransport(make_app(settings, platform, open_access(settings), activity))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-        assert (await client.get("/readyz")).json()["dependencies"] == {"store": "ok", "tokens": "failed"}
+        assert (await client.get("/readyz")).json()["dependencies"] == {
+            "store": "ok",
+            "activity": "ok",
+            "tokens": "failed",
+        }
         (tmp_path / "tokens.json").write_text("[]")
-        assert (await client.get("/readyz")).json()["dependencies"] == {"store": "ok", "tokens": "ok"}
+        assert set((await client.get("/readyz")).json()["dependencies"].values()) == {"ok"}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ REQUIRED = {
     "fc24": "two writers of one list",
     "fc25": "filtered lists and their last pages",
     "fc28": "numbers and values that stores refuse or change",
+    "fc29": "secrets that only the top level, or only one spelling, was looked for",
     "fc33": "size limits of every hop",
     "fc34": "engines that are more lenient than AWS",
     "fc48": "a failure inside a FIFO batch",

@@ -1,0 +1,1 @@
+"""Files in folders, for one machine."""

@@ -1,0 +1,384 @@
+"""One walk over a payload: names decide first, then the form of each string (R-403, FC-29)."""
+
+import json
+from collections.abc import Collection, Iterator
+from typing import Final, NoReturn
+
+from pydantic import JsonValue
+
+from domain.json_reader import MAX_DEPTH
+from domain.redaction_assignments import mask_assignments
+from domain.redaction_checks import SMALLEST_CARD, is_card
+from domain.redaction_forms import SHORTEST, mask_personal_forms, mask_secret_forms, may_hold_some
+from domain.redaction_marks import MASK, Marks
+from domain.redaction_names import MAX_NAME, PLAIN, Name, NameRules, is_field_name
+from domain.redaction_text import folded
+
+SafePaths = dict[str, "SafePaths"]
+"""Members that are shown, step by step; a path's last step leads to an empty one."""
+
+_SECRET_KINDS: Final = ("private_key", "user_info", "credentials", "jwt", "aws_key", "api_key")
+_PERSONAL_KINDS: Final = ("email", "phone", "iban", "card")
+_MAX_PASSES: Final = 6
+_BLANKS: Final = " \t\r\n\ufeff"
+_JSON_BEGINS: Final = frozenset('{["')
+
+
+class Rules:
+    """The rules of one policy, made once.
+
+    Args:
+        names: what names mean.
+        key: of the pseudonyms.
+        mask_ips: whether IP addresses are personal.
+        json_depth: how many levels of JSON in strings are looked into.
+    """
+
+    def __init__(self, names: NameRules, key: bytes | None, *, mask_ips: bool, json_depth: int) -> None:
+        """Put the rules together."""
+        self.names = names
+        self.mask_ips = mask_ips
+        self.json_depth = json_depth
+        self.kinds = (*_SECRET_KINDS, *_PERSONAL_KINDS, *(("ip",) if mask_ips else ()))
+        self.marks = Marks(frozenset({*self.kinds, "personal"}), key)
+        self.has_pseudonyms = key is not None
+
+    def all_rules(self) -> Iterator[str]:
+        """Name every rule as notes do."""
+        yield from (f"form {kind}" for kind in self.kinds)
+        yield from (f"{kind} name {term}" for kind, term in self.names.terms())
+
+
+def safe_paths(paths: Collection[str]) -> SafePaths:
+    """Give dotted paths step by step."""
+    root: SafePaths = {}
+    for path in sorted(paths, key=len, reverse=True):
+        node = root
+        for step in path.split("."):
+            node = node.setdefault(step, {})
+        node.clear()
+    return root
+
+
+class UnexpectedError(Exception):
+    """The payload is not what JSON can hold; it is masked whole."""
+
+
+class Walk:
+    """A walk over one payload.
+
+    Args:
+        rules: what is masked.
+        notes: takes the rule and the place of each match.
+        personal: whether personal data are masked, as everywhere but below a safe member.
+    """
+
+    def __init__(self, rules: Rules, notes: list[tuple[str, str]] | None = None, *, personal: bool = True) -> None:
+        """Begin at the root."""
+        self.rules = rules
+        self._notes = notes
+        self._personal = personal
+        self._ips = personal and rules.mask_ips
+        self._known = rules.names.known
+        self._json_level = 0
+        self._trail: list[str] = []
+        self._at = ""
+
+    def value(self, value: JsonValue, safe: SafePaths | None = None, depth: int = 0) -> JsonValue:
+        """Give a value as readers may see it.
+
+        Raises:
+            UnexpectedError: JSON cannot hold it, or it is nested too deeply.
+        """
+        kind = type(value)
+        if kind is str:
+            return self.text(value)  # type: ignore[arg-type]
+        if kind is dict:
+            return self._object(value, safe, depth + 1)  # type: ignore[arg-type]
+        if kind is list:
+            return self._list(value, safe, depth + 1)  # type: ignore[arg-type]
+        if kind is int or kind is float:
+            return self._number(value)  # type: ignore[arg-type]
+        if value is None or kind is bool:
+            return value
+        return _unexpected(f"a {kind.__name__} is not JSON")
+
+    def text(self, text: str) -> str:
+        """Give a text as readers may see it."""
+        if len(text) < SHORTEST or not may_hold_some(text, self._ips):
+            return text
+        return self._settled(text)
+
+    def _settled(self, text: str) -> str:
+        """Mask a text until that changes nothing any more, so that doing it again would not either."""
+        notes = self._notes
+        try:
+            for _ in range(_MAX_PASSES):
+                shown, is_final = self._pass(text)
+                if is_final or shown == text or not may_hold_some(shown, self._ips):
+                    return shown
+                text, self._notes = shown, None
+            return MASK
+        finally:
+            self._notes = notes
+
+    def _object(self, members: dict[str, JsonValue], safe: SafePaths | None, depth: int) -> dict[str, JsonValue]:
+        if depth > MAX_DEPTH:
+            _unexpected("nested too deeply")
+        shown: dict[str, JsonValue] = {}
+        renamed: dict[str, str] = {}
+        labelled = PLAIN
+        known, ips = self._known, self._ips
+        for key, value in members.items():
+            name = known.get(key) or self._learn(key, renamed)
+            kind = type(value)
+            if name is PLAIN and safe is None:
+                if kind is str:
+                    if len(value) >= SHORTEST and may_hold_some(value, ips):  # type: ignore[arg-type]
+                        self._at = key
+                        shown[key] = self._settled(value)  # type: ignore[arg-type]
+                    else:
+                        shown[key] = value
+                    continue
+                if kind is int or kind is float:
+                    shown[key] = value if -SMALLEST_CARD < value < SMALLEST_CARD else self._number(value)  # type: ignore[operator, arg-type]
+                    continue
+                if value is None or kind is bool:
+                    shown[key] = value
+                    continue
+            elif name.is_label and labelled is PLAIN and kind is str:
+                labelled = self._label(value)  # type: ignore[arg-type]
+            shown[key] = self._member(key, value, name, safe, depth)
+        if labelled is not PLAIN:
+            for key, value in members.items():
+                if self._name(key).is_value and not (safe and key in safe):
+                    self._at = key
+                    shown[key] = self._hide(labelled, value, depth)
+        return _rename(shown, renamed) if renamed else shown
+
+    def _member(self, key: str, value: JsonValue, name: Name, safe: SafePaths | None, depth: int) -> JsonValue:
+        """Give the value of any member."""
+        below = None if safe is None else safe.get(key)
+        if below is not None and not below:
+            return self._calmly(key, value, depth)
+        self._at = key
+        if name.kind != "plain" and (self._personal or name.kind == "secret"):
+            return self._hide(name, value, depth, below)
+        if isinstance(value, dict | list):
+            self._trail.append(key)
+            shown = self.value(value, below, depth)
+            self._trail.pop()
+            return shown
+        return self.value(value)
+
+    def _list(self, items: list[JsonValue], safe: SafePaths | None, depth: int) -> list[JsonValue]:
+        if depth > MAX_DEPTH:
+            _unexpected("nested too deeply")
+        self._trail.append("[]")
+        self._at = ""
+        if items and all(map(_is_pair, items)):
+            shown = [self._pair(item, safe, depth + 1) for item in items]  # type: ignore[arg-type]
+        else:
+            shown = [self.value(item, safe, depth) for item in items]
+        self._trail.pop()
+        return shown
+
+    def _pair(self, pair: list[JsonValue], safe: SafePaths | None, depth: int) -> JsonValue:
+        """Give a `[name, value]`, as lists of headers hold."""
+        label = self._label(pair[0])  # type: ignore[arg-type]
+        if label is PLAIN:
+            return self.value(pair, safe, depth - 1)
+        return [self.value(pair[0]), self._hide(label, pair[1], depth)]
+
+    def _calmly(self, key: str, value: JsonValue, depth: int) -> JsonValue:
+        """Give a safe member: only what is secret by its form, or by a name further down, is masked."""
+        walk = Walk(self.rules, self._notes, personal=False)
+        walk._trail, walk._json_level = [*self._trail, key], self._json_level
+        return walk.value(value, None, depth)
+
+    def _learn(self, key: str, renamed: dict[str, str]) -> Name:
+        if type(key) is not str:
+            _unexpected("a key is not a string")
+        self._at = key
+        shown = self.text(key)
+        if shown != key:
+            renamed[key] = shown
+            return self.rules.names.judge(shown)
+        return self.rules.names.look_up(key)
+
+    def _name(self, text: str) -> Name:
+        return self._known.get(text) or self.rules.names.look_up(text)
+
+    def _label(self, text: str) -> Name:
+        """Say what a value means that may be a name."""
+        if len(text) > MAX_NAME:
+            return PLAIN
+        name = self._name(text)
+        hidden = name.kind == "secret" or (name.kind == "personal" and self._personal)
+        return name if hidden else PLAIN
+
+    def _hide(self, name: Name, value: JsonValue, depth: int, safe: SafePaths | None = None) -> JsonValue:
+        """Mask all that hangs under a sensitive name, but for safe members."""
+        if isinstance(value, str):
+            return self._hidden(name, value)
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int | float):
+            self._tell(f"{name.kind} name {name.term}")
+            return type(value)(0)
+        if depth >= MAX_DEPTH:
+            _unexpected("nested too deeply")
+        if isinstance(value, list):
+            return [self._hide(name, item, depth + 1, safe) for item in value]
+        if type(value) is not dict:
+            _unexpected("a value is not JSON")
+        shown: dict[str, JsonValue] = {}
+        for key, item in value.items():
+            below = None if safe is None else safe.get(key)
+            if below is not None and not below:
+                shown[key] = self._calmly(key, item, depth + 1)
+            else:
+                shown[key] = self._hide(name, item, depth + 1, below)
+        renamed = {key: MASK for key in value if not is_field_name(key)}
+        return _rename(shown, renamed) if renamed else shown
+
+    def _hidden(self, name: Name, text: str) -> str:
+        """Give what stands in place of a text under a sensitive name."""
+        marks = self.rules.marks
+        if not text or marks.is_mark(text):
+            return text
+        if self._notes is not None:
+            self._tell(f"{name.kind} name {name.term}")
+        if name.kind == "secret" or not self.rules.has_pseudonyms:
+            return MASK
+        plain = text.strip()
+        shown = mask_personal_forms(folded(plain), marks.mark, ips=self._ips)
+        if marks.is_mark(shown):
+            return shown
+        return marks.mark("personal", " ".join(plain.casefold().split()))
+
+    def _number(self, number: float) -> float:
+        """Give a number, or 0 where it is a card's."""
+        if -SMALLEST_CARD < number < SMALLEST_CARD or not self._personal:
+            return number
+        digits = str(abs(int(number))) if number == number and abs(number) < 1e20 else ""  # noqa: PLR0124, PLR2004
+        if not is_card(digits):
+            return number
+        self._tell("form card")
+        return type(number)(0)
+
+    def _pass(self, text: str) -> tuple[str, bool]:
+        """Mask a text once, and say whether another pass is needless.
+
+        It is where only values under names were masked: no form reaches over the mask that stands for them, unless
+        an @ further on does.
+        """
+        may_be_json = text.lstrip(_BLANKS)[:1] in _JSON_BEGINS
+        if may_be_json:
+            try:
+                return self._json(text, _read(text)), False
+            except json.JSONDecodeError as error:
+                if _is_cut(text, error):
+                    return self._whole("json unreadable"), True
+            except (ValueError, RecursionError):
+                return self._whole("json unreadable"), True
+        plain = folded(text)
+        formless = mask_secret_forms(plain, self._mark)
+        if self._personal:
+            formless = mask_personal_forms(formless, self._mark, ips=self._ips)
+        shown = formless
+        if "=" in shown or ":" in shown or "%3" in shown:
+            shown = mask_assignments(shown, self._meaning, self._hidden)
+        if shown == plain:
+            return text, True
+        return shown, formless == plain and not may_be_json and "@" not in shown
+
+    def _json(self, text: str, inner: JsonValue) -> str:
+        """Give JSON in a string: as it came where nothing in it is masked."""
+        if self._json_level >= self.rules.json_depth:
+            return self._whole("json too deep")
+        at, trail = self._at, self._trail
+        self._json_level += 1
+        self._trail = [*trail, at]
+        try:
+            shown = self.value(inner)
+        except UnexpectedError:
+            return self._whole("json unreadable")
+        finally:
+            self._at, self._trail = at, trail
+            self._json_level -= 1
+        ascii_only = text.isascii() or "\\u" in text
+        after = _write(shown, ascii_only=ascii_only)
+        return text if after == _write(inner, ascii_only=ascii_only) else after
+
+    def _whole(self, rule: str) -> str:
+        self._tell(rule)
+        return MASK
+
+    def _meaning(self, name: str) -> Name:
+        found = self._known.get(name) or self.rules.names.look_up(name)
+        return PLAIN if found.kind == "personal" and not self._personal else found
+
+    def _mark(self, kind: str, plain: str) -> str:
+        if self._notes is not None:
+            self._tell(f"form {kind}")
+        return self.rules.marks.mark(kind, plain)
+
+    def _tell(self, rule: str) -> None:
+        if self._notes is not None:
+            steps = [step if step == "[]" or is_field_name(step) else "*" for step in (*self._trail, self._at) if step]
+            self._notes.append((rule, ".".join(steps).replace(".[]", "[]")))
+
+
+def _is_pair(value: JsonValue) -> bool:
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)  # noqa: PLR2004
+
+
+def _unexpected(reason: str) -> NoReturn:
+    raise UnexpectedError(reason)
+
+
+def _read(text: str) -> JsonValue:
+    """Read JSON as its readers would, whatever its numbers.
+
+    Raises:
+        json.JSONDecodeError: it is none.
+        ValueError: a name stands twice in one object, so that what one reader sees another does not.
+        RecursionError: it is nested too deeply.
+    """
+    value: JsonValue = json.loads(text.lstrip("\ufeff"), object_pairs_hook=_members)
+    return value
+
+
+def _members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a name stands twice")
+    return members
+
+
+def _is_cut(text: str, error: json.JSONDecodeError) -> bool:
+    """Say whether a text that is no JSON begins with an object that is some, as lines of JSON do."""
+    return error.msg == "Extra data" and "{" in text[: error.pos]
+
+
+def _write(value: JsonValue, *, ascii_only: bool) -> str:
+    return json.dumps(value, ensure_ascii=ascii_only, separators=(",", ":"))
+
+
+def _rename(members: dict[str, JsonValue], renamed: dict[str, str]) -> dict[str, JsonValue]:
+    """Give the members under their masked keys; keys that were distinct stay so."""
+    taken = {key for key in members if key not in renamed}
+    numbers: dict[str, int] = {}
+    shown: dict[str, JsonValue] = {}
+    for key, value in members.items():
+        name = key
+        if key in renamed:
+            base = name = renamed[key]
+            number = numbers.get(base, 1)
+            while (name := base if number == 1 else f"{base} #{number}") in taken:
+                number += 1
+            numbers[base] = number + 1
+            taken.add(name)
+        shown[name] = value
+    return shown

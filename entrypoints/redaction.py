@@ -1,0 +1,28 @@
+"""The redaction policy in force (R-403)."""
+
+from dataclasses import replace
+
+from domain.errors import Invalid, Misconfigured
+from domain.redaction import RedactionPolicy, read_policy
+from entrypoints.settings import Settings, variable
+
+
+def load_policy(settings: Settings) -> RedactionPolicy:
+    """Give the policy that readers are under: what its file says, and the settings beside it.
+
+    Raises:
+        Misconfigured: its file cannot be read, or does not hold a policy.
+    """
+    file, key = settings.redaction.policy_file, settings.redaction.pseudonym_key
+    name = variable(("redaction", "policy_file"))
+    try:
+        policy = RedactionPolicy() if file is None else read_policy(file.read_bytes())
+    except OSError as error:
+        raise Misconfigured(name, f"{file} cannot be read: {error.strerror}") from error
+    except Invalid as error:
+        raise Misconfigured(name, f"{file}: {error}") from None
+    return replace(
+        policy,
+        mask_ips=policy.mask_ips or settings.redaction.mask_ips,
+        pseudonym_key=None if key is None else key.get_secret_value().encode(),
+    )
