@@ -159,6 +159,19 @@ def check_body(body: str) -> None:
         raise TooLarge("", f"is {size} bytes; the limit is {MAX_MESSAGE_BYTES}", size, MAX_MESSAGE_BYTES)
 
 
+def check_bodies(bodies: Sequence[str]) -> None:
+    """Hold each text against what a queue carries.
+
+    Raises:
+        TooLarge, Invalid: the place starts with the number of the text.
+    """
+    for number, body in enumerate(bodies):
+        try:
+            check_body(body)
+        except Invalid as error:
+            raise placed(error, (number, *error.steps)) from None
+
+
 def object_name(kind: Kind, messages: Collection[RawMessage]) -> str:
     """Name the object of a batch: equal for equal batches in whatever order, and for no others (FC-43).
 

@@ -12,6 +12,7 @@ from domain.errors import Invalid
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(2200, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 MAX_AHEAD = timedelta(hours=24)
+_LATEST_MILLISECONDS = (LATEST - EARLIEST) // timedelta(milliseconds=1)
 
 _RFC3339 = re.compile(
     r"\d{4}-\d\d-\d\d[Tt](?:[01]\d|2[0-3]):[0-5]\d:(?P<second>\d\d)(?P<fraction>\.\d{1,32})?"
@@ -67,6 +68,17 @@ def format_time(moment: datetime) -> str:
             raise Invalid("time", "has no offset")
         moment = moment.astimezone(UTC)
     return moment.isoformat(timespec="microseconds")[:26] + "Z"
+
+
+def from_milliseconds(count: int, place: str = "time") -> datetime:
+    """Read a time that is declared to be in milliseconds since 1970, such as SQS gives; other units are not guessed.
+
+    Raises:
+        Invalid: with `place`; it does not lie in the years 1970 to 2200.
+    """
+    if not 0 <= count <= _LATEST_MILLISECONDS:
+        raise Invalid(place, "must be milliseconds since 1970, in the years 1970 to 2200")
+    return EARLIEST + timedelta(milliseconds=count)
 
 
 def check_not_ahead(moment: datetime, now: datetime, place: str = "time") -> None:
