@@ -15,10 +15,12 @@ from adapters.aws.errors import error_code, translate
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_sns import SNSClient
     from mypy_boto3_sqs import SQSClient
 
 LONGEST_POLL: Final = 20
+LONGEST_FUNCTION: Final = 900
 
 
 class _Closable(Protocol):
@@ -87,7 +89,7 @@ class Aws:
         region: name of the AWS region.
         workers: how many calls may run at a time, and connections a client keeps.
         connect_timeout: seconds.
-        read_timeout: seconds; receiving from SQS waits up to 20 s more.
+        read_timeout: seconds; receiving from SQS waits up to 20 s more, and calling a function 15 minutes.
         attempts: how often boto3 sends a request at all, in its standard retry mode.
     """
 
@@ -116,6 +118,11 @@ class Aws:
         return Service("DynamoDB", lambda: self._make("dynamodb"), self._pool)
 
     @cached_property
+    def functions(self) -> "Service[LambdaClient]":
+        """Lambda."""
+        return Service("Lambda", lambda: self._make("lambda", LONGEST_FUNCTION), self._pool)
+
+    @cached_property
     def sns(self) -> "Service[SNSClient]":
         """SNS."""
         return Service("SNS", lambda: self._make("sns"), self._pool)
@@ -128,7 +135,7 @@ class Aws:
     def close(self) -> None:
         """Wait for the calls that run, then close the connections."""
         self._pool.shutdown()
-        for service in (self.dynamodb, self.sns, self.sqs):
+        for service in (self.dynamodb, self.functions, self.sns, self.sqs):
             service.close()
 
     def _make(self, service: str, patience: float = 0.0) -> Any:

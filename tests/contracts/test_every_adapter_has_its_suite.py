@@ -48,6 +48,7 @@ def suites() -> dict[str, set[str]]:
 
 SUITE_OF = {
     "clock": "ClockContract",
+    "dead_letters": "DeadLettersContract",
     "event_store": "EventStoreContract",
     "id_source": "IdSourceContract",
     "key_store": "KeyStoreContract",
