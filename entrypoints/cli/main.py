@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from domain.errors import InterlockError, Invalid, Misconfigured
-from entrypoints.cli import dedup, events, serve, tables, tokens
+from entrypoints.cli import dedup, dlq, events, serve, tables, tokens
 from entrypoints.cli.config import config
 from entrypoints.cli.demo import demo
 from entrypoints.cli.doctor import doctor
@@ -57,6 +57,7 @@ app.command()(demo)
 app.add_typer(serve.api, name="api")
 app.add_typer(serve.worker, name="worker")
 app.add_typer(dedup.app, name="dedup")
+app.add_typer(dlq.app, name="dlq")
 app.add_typer(events.app, name="events")
 app.add_typer(tables.app, name="tables")
 app.add_typer(tokens.app, name="token")
