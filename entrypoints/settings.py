@@ -183,6 +183,40 @@ class GrpcSettings(_Group):
     ] = None
 
 
+class IntakeSettings(_Group):
+    """The front door: its queue, and where its messages are kept."""
+
+    bucket: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$",
+            description="name of the S3 bucket: 3-63 of a-z 0-9 . -, as `interlock tables create` prints it",
+        ),
+    ] = None
+    queue_url: Annotated[
+        str | None,
+        Field(
+            pattern=r"^https?://\S+/[A-Za-z0-9_-]{1,80}$",
+            description="URL of the SQS standard queue, as `interlock tables create` prints it",
+        ),
+    ] = None
+    max_receives: Annotated[
+        int, Field(ge=1, le=1000, description="deliveries before a message goes to the dead-letter queue, 1-1000")
+    ] = 5
+    visibility_seconds: Annotated[
+        int, Field(ge=2, le=43200, description="seconds that a received message stays hidden, 2-43200")
+    ] = 60
+    window_seconds: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=300,
+            description="seconds that `interlock worker intake` gathers messages for one object, at most 300; "
+            "at most a third of visibility_seconds counts",
+        ),
+    ] = 5.0
+
+
 class Settings(_Group):
     """Everything that can be set."""
 
@@ -197,6 +231,7 @@ class Settings(_Group):
     http: HttpSettings = HttpSettings()
     dedup: DedupSettings = DedupSettings()
     grpc: GrpcSettings = GrpcSettings()
+    intake: IntakeSettings = IntakeSettings()
 
 
 def fields(

@@ -16,6 +16,7 @@ from adapters.aws.errors import error_code, translate
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_s3 import S3Client
     from mypy_boto3_sns import SNSClient
     from mypy_boto3_sqs import SQSClient
 
@@ -123,6 +124,11 @@ class Aws:
         return Service("Lambda", lambda: self._make("lambda", LONGEST_FUNCTION), self._pool)
 
     @cached_property
+    def s3(self) -> "Service[S3Client]":
+        """S3."""
+        return Service("S3", lambda: self._make("s3"), self._pool)
+
+    @cached_property
     def sns(self) -> "Service[SNSClient]":
         """SNS."""
         return Service("SNS", lambda: self._make("sns"), self._pool)
@@ -135,7 +141,7 @@ class Aws:
     def close(self) -> None:
         """Wait for the calls that run, then close the connections."""
         self._pool.shutdown()
-        for service in (self.dynamodb, self.functions, self.sns, self.sqs):
+        for service in (self.dynamodb, self.functions, self.s3, self.sns, self.sqs):
             service.close()
 
     def _make(self, service: str, patience: float = 0.0) -> Any:

@@ -37,6 +37,7 @@ _TRY_AGAIN: Final = frozenset(
         "RequestThrottled",
         "RequestTimeout",
         "ServiceUnavailable",
+        "SlowDown",
         "Throttled",
         "ThrottledException",
         "Throttling",
@@ -51,6 +52,7 @@ _TRY_AGAIN: Final = frozenset(
 _NOT_THERE: Final = frozenset(
     {
         "AWS.SimpleQueueService.NonExistentQueue",
+        "NoSuchBucket",
         "NotFound",
         "NotFoundException",
         "QueueDoesNotExist",
