@@ -81,7 +81,7 @@ async def _on_aws(aws: "Aws", settings: Settings, name: str, to: str | None) -> 
 def _queue_url(settings: Settings, name: str) -> str:
     if name.startswith(("https://", "http://")):
         return name
-    urls = {"lifecycle": settings.lifecycle.queue_url}
+    urls = {"lifecycle": settings.lifecycle.queue_url, "intake": settings.intake.queue_url}
     if name not in urls:
         raise Invalid("QUEUE", f"must be one of {', '.join(urls)}, or the URL of a queue")
     url = urls[name]
