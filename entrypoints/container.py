@@ -10,11 +10,14 @@ from entrypoints.wiring import (
     make_app,
     make_consumption,
     make_dedup_service,
+    make_gathering,
+    make_intake,
     make_metrics,
     make_platform,
     open_access,
     open_dedup,
     open_engine,
+    open_intake,
 )
 
 
@@ -32,5 +35,9 @@ class Container(containers.DeclarativeContainer):
     consumer_platform = providers.Singleton(make_platform, settings, engine, metrics, publishing=False)
     consumption = providers.Singleton(make_consumption, settings, engine)
     app = providers.Singleton(make_app, settings, platform, access, metrics.provided.text)
+    intake_engine = providers.Singleton(open_intake, settings)
+    intake_queue = intake_engine.provided.queue
+    intake = providers.Singleton(make_intake, intake_engine, metrics)
+    gathering = providers.Singleton(make_gathering, settings)
     dedup = providers.Singleton(open_dedup, settings, metrics)
     dedup_service = providers.Singleton(make_dedup_service, settings, dedup, metrics)

@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 
     from adapters.file.token_file import TokenFile
     from adapters.prometheus.metrics import PrometheusMetrics
+    from application.intake import Intake
     from entrypoints.engines.dedup import DedupEngine
+    from entrypoints.engines.intake import IntakeEngine
     from entrypoints.grpc.calls import Service
+    from entrypoints.worker.intake import Gathering
     from entrypoints.worker.transitions import Consumption
 
 
@@ -120,6 +123,37 @@ def make_dedup_service(settings: Settings, engine: "DedupEngine", metrics: Metri
 
     default_ttl = read_duration(settings.dedup.default_ttl, variable(("dedup", "default_ttl")))
     return DedupService(engine.cache, metrics, default_ttl).service
+
+
+def open_intake(settings: Settings) -> "IntakeEngine":
+    """Give the front door's queue and object store. Nothing is opened before its first use."""
+    from entrypoints.engines.intake import IntakeEngine  # noqa: PLC0415 - the front door's alone
+
+    return IntakeEngine(settings)
+
+
+def make_intake(engine: "IntakeEngine", metrics: Metrics) -> "Intake":
+    """Put the front door's processor together.
+
+    Raises:
+        Misconfigured: a setting that is needed is missing.
+    """
+    from application.intake import Intake  # noqa: PLC0415 - the front door's alone
+
+    return Intake(engine.objects, SystemClock(), metrics)
+
+
+def make_gathering(settings: Settings) -> "Gathering":
+    """Say how a worker takes messages from the intake queue."""
+    from entrypoints.worker.intake import Gathering  # noqa: PLC0415 - the worker's alone
+
+    return Gathering(
+        batch=1000,
+        receivers=1,
+        wait_seconds=1.0 if settings.engine != "aws" else 5.0,
+        window_seconds=settings.intake.window_seconds,
+        visibility_seconds=settings.intake.visibility_seconds,
+    )
 
 
 def make_platform(settings: Settings, engine: Engine, metrics: Metrics, *, publishing: bool = True) -> Platform:

@@ -17,7 +17,7 @@ from adapters.cloudwatch.metrics import CloudWatchMetrics
 from adapters.system.clock import SystemClock
 from application.platform import Platform
 from entrypoints.settings import read_variables
-from entrypoints.wiring import make_platform, open_engine
+from entrypoints.wiring import Engine, make_platform, open_engine
 
 T = TypeVar("T")
 
@@ -37,22 +37,28 @@ class Context(Protocol):
         ...
 
 
-class Runtime:
-    """A container's loop, settings and platform.
+class Closable(Protocol):
+    """What holds files and connections."""
+
+    async def aclose(self) -> None:
+        """Let go of them."""
+        ...
+
+
+class Warm:
+    """What stays in a container from one call to the next: settings, loop and figures.
 
     Args:
-        publishing: whether the function ingests events, and so needs a topic.
         variables: the environment.
 
     Raises:
         Misconfigured: a variable cannot work.
     """
 
-    def __init__(self, *, publishing: bool, variables: Mapping[str, str] = os.environ) -> None:
-        # Adapters are imported here, while AWS starts the container at full speed; clients come with the first call.
+    engine: Closable
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
         self.settings = read_variables(variables)
-        self.engine = open_engine(self.settings)
-        self._publishing = publishing
 
     @cached_property
     def runner(self) -> asyncio.Runner:
@@ -64,15 +70,10 @@ class Runtime:
         """Figures, written at the end of each call."""
         return CloudWatchMetrics(NAMESPACE, SystemClock(), write_line)
 
-    @cached_property
-    def platform(self) -> Platform:
-        """The lifecycle's ports and rules."""
-        return make_platform(self.settings, self.engine, self.metrics, publishing=self._publishing)
-
-    def run(self, work: Callable[[Platform], Coroutine[Any, Any, T]]) -> T:
+    def run_once(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run one call's work on the loop; then write its figures, also where it failed."""
         try:
-            return self.runner.run(work(self.platform))
+            return self.runner.run(work())
         finally:
             self.metrics.flush()
 
@@ -80,6 +81,36 @@ class Runtime:
         """Close clients and loop, as at the end of a container."""
         self.runner.run(self.engine.aclose())
         self.runner.close()
+
+
+class Runtime(Warm):
+    """A container of the lifecycle.
+
+    Args:
+        publishing: whether the function ingests events, and so needs a topic.
+        variables: the environment.
+
+    Raises:
+        Misconfigured: a variable cannot work.
+    """
+
+    engine: Engine
+
+    def __init__(self, *, publishing: bool, variables: Mapping[str, str] = os.environ) -> None:
+        # Adapters are imported here, while AWS starts the container at full speed; clients come with the first call.
+        super().__init__(variables)
+        self.engine = open_engine(self.settings)
+        self._publishing = publishing
+
+    @cached_property
+    def platform(self) -> Platform:
+        """The lifecycle's ports and rules."""
+        return make_platform(self.settings, self.engine, self.metrics, publishing=self._publishing)
+
+    def run(self, work: Callable[[Platform], Coroutine[Any, Any, T]]) -> T:
+        """Run one call's work on the loop; then write its figures, also where it failed."""
+        platform = self.platform
+        return self.run_once(lambda: work(platform))
 
 
 def write_line(line: str) -> None:

@@ -22,6 +22,7 @@ EXTRA_OF: Final = {
     "prometheus_client": "http",
     "starlette": "http",
     "uvicorn": "http",
+    "zstandard": "cli",
 }
 """Which extra brings a library that a command may find missing."""
 

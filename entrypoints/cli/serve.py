@@ -1,4 +1,4 @@
-"""`interlock api serve`, `interlock worker transitions` and `interlock dev`: the processes that stay."""
+"""`interlock api serve`, `interlock worker transitions|intake` and `interlock dev`: the processes that stay."""
 
 import asyncio
 import contextlib
@@ -36,11 +36,6 @@ Port = Annotated[
 @api.callback()
 def api_group() -> None:
     """Keep `serve` a command of its own: an app of one command would become that command."""
-
-
-@worker.callback()
-def worker_group() -> None:
-    """Keep `transitions` a command of its own: an app of one command would become that command."""
 
 
 @api.command()
@@ -86,8 +81,23 @@ def transitions(
     asyncio.run(_work(settings, batch, receivers))
 
 
+@worker.command()
+def intake(
+    batch: Annotated[int, typer.Option(min=1, max=1000, help="Messages for one object at most.")] = 1000,
+    receivers: Annotated[int | None, typer.Option(min=1, max=64, help="Batches in hand side by side.")] = None,
+) -> None:
+    """Keep the front door's messages as objects, malformed ones in quarantine; stop with Ctrl-C or SIGTERM.
+
+    Example: interlock worker intake --batch 500
+    """
+    settings = shared_settings()
+    if settings.engine == "sqlite":
+        os.nice(YIELDING)
+    asyncio.run(_keep(settings, batch, receivers))
+
+
 def dev(host: Host = None, port: Port = None) -> None:
-    """Run everything in one process on this machine: the API and the transitions worker.
+    """Run everything in one process on this machine: the API, the transitions worker and the intake worker.
 
     Example: interlock dev --port 8080
 
@@ -102,6 +112,7 @@ def dev(host: Host = None, port: Port = None) -> None:
 
 
 async def _serve(settings: Settings, address: tuple[str, int], *, with_worker: bool) -> None:
+    from entrypoints.worker.intake import process
     from entrypoints.worker.transitions import consume
 
     with _listening(*address) as listener:
@@ -110,6 +121,8 @@ async def _serve(settings: Settings, address: tuple[str, int], *, with_worker: b
             # All of it before the line that says so: this opens files, and finds what is not set.
             server = _http_server(container.app())
             work = (container.platform(), container.queue(), container.consumption()) if with_worker else None
+            with_intake = with_worker and (settings.engine != "aws" or settings.intake.bucket is not None)
+            keep = (container.intake(), container.intake_queue(), container.gathering()) if with_intake else None
             host, port = listener.getsockname()[:2]
             where = f"[{host}]" if ":" in host else host
             open_to = "tokens" if settings.auth.tokens_file else "everybody on this machine"
@@ -119,6 +132,8 @@ async def _serve(settings: Settings, address: tuple[str, int], *, with_worker: b
                     tasks.create_task(_serve_http(server, listener, stop))
                     if work:
                         tasks.create_task(consume(*work, stop))
+                    if keep:
+                        tasks.create_task(process(*keep, stop))
 
 
 async def check_tokens(settings: Settings, container: "Container") -> None:
@@ -148,6 +163,18 @@ async def _work(settings: Settings, batch: int | None, receivers: int | None) ->
     tell("stopped; nothing is in hand")
 
 
+async def _keep(settings: Settings, batch: int, receivers: int | None) -> None:
+    from entrypoints.worker.intake import process
+
+    async with _running(settings) as (container, stop):
+        how = container.gathering()
+        how = how._replace(batch=batch, receivers=receivers or how.receivers)
+        intake, queue = container.intake(), container.intake_queue()
+        tell(f"Interlock works through the intake queue (engine {settings.engine})")
+        await process(intake, queue, how, stop)
+    tell("stopped; nothing is in hand")
+
+
 @contextlib.asynccontextmanager
 async def _running(settings: Settings) -> "AsyncIterator[tuple[Container, asyncio.Event]]":
     """Give a container, and an event that says when to stop."""
@@ -161,6 +188,7 @@ async def _running(settings: Settings) -> "AsyncIterator[tuple[Container, asynci
             yield container, stop
         finally:
             await container.engine().aclose()
+            await container.intake_engine().aclose()
 
 
 @contextlib.contextmanager

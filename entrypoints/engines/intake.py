@@ -129,5 +129,5 @@ class IntakeEngine:
 
 def _required(value: str | None, name: str) -> str:
     if value is None:
-        raise Misconfigured(variable(("intake", name)), "is not set; the engine aws needs it")
+        raise Misconfigured(variable(("intake", name)), "is not set; set it to what `interlock tables create` prints")
     return value

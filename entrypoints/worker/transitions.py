@@ -6,24 +6,21 @@ messages that the queue hands out again, and moves that are recognised by their 
 """
 
 import asyncio
-import sys
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from random import random
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
 from application.consume import BatchReport, apply_batch
 from application.platform import Platform
-from domain.errors import InterlockError, Misconfigured, Retryable
+from domain.errors import Misconfigured, Retryable
 from domain.messages import Received
 from domain.retry import RetryRule
 from entrypoints.failures import code_of, one_error, reason_of
+from entrypoints.worker.steps import BACKOFF, may_pass, pause, settle
 from ports.message_queue import MessageQueue
-
-BACKOFF: Final = RetryRule(attempts=sys.maxsize, base=0.1, ceiling=15.0)
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("interlock.worker")
 
@@ -70,11 +67,11 @@ async def _receive(platform: Platform, queue: MessageQueue, how: Consumption, st
         except Retryable as error:
             attempt += 1
             _log.warning("no answer from the queue", code=error.code, reason=str(error), attempt=attempt)
-            await _pause(how.backoff, attempt, stop)
+            await pause(how.backoff, attempt, stop)
             continue
         attempt = 0
         if stop.is_set():
-            await _settle(queue, [], batch)
+            await settle(queue, [], batch)
         elif batch:
             await _work(platform, queue, how, batch, stop)
 
@@ -87,32 +84,15 @@ async def _work(
     report = await apply_batch(platform, batch, max_receives=how.max_receives, deadline=deadline)
     returned = set(report.returned)
     handled = [message for message in batch if message.message_id not in returned]
-    stale = await _settle(queue, handled, [])
+    stale = await settle(queue, handled, [])
     _tell(batch, report, stale, time.monotonic() - started)
     for error in report.failures.values():
         if isinstance(error, Misconfigured):
             raise error
-    if any(_may_pass(error) for error in report.failures.values()):
-        await _pause(how.backoff, 1, stop)
+    if any(may_pass(error) for error in report.failures.values()):
+        await pause(how.backoff, 1, stop)
         await _until_the_store_answers(platform, how.backoff, stop)
-    await _settle(queue, [], [message for message in batch if message.message_id in returned])
-
-
-async def _settle(queue: MessageQueue, handled: Sequence[Received], returned: Sequence[Received]) -> int:
-    """Delete and release; where the queue does not answer, the messages come again by themselves.
-
-    Returns:
-        How many handled messages had a stale receipt: they come again too, and are then recognised.
-    """
-    stale = 0
-    try:
-        if handled:
-            stale = len(await queue.delete(handled))
-        if returned:
-            await queue.release(returned)
-    except Retryable as error:
-        _log.warning("the queue will deliver again", code=error.code, reason=str(error))
-    return stale
+    await settle(queue, [], [message for message in batch if message.message_id in returned])
 
 
 def _tell(batch: Sequence[Received], report: BatchReport, stale: int, seconds: float) -> None:
@@ -137,11 +117,6 @@ def _tell(batch: Sequence[Received], report: BatchReport, stale: int, seconds: f
     )
 
 
-def _may_pass(error: Exception) -> bool:
-    """Say whether waiting may help: for what says so, and for faults that nobody foresaw."""
-    return isinstance(error, Retryable) or not isinstance(error, InterlockError)
-
-
 async def _until_the_store_answers(platform: Platform, backoff: RetryRule, stop: asyncio.Event) -> None:
     """Wait for the store before messages are taken or given back.
 
@@ -155,16 +130,6 @@ async def _until_the_store_answers(platform: Platform, backoff: RetryRule, stop:
         except Retryable as error:
             attempt += 1
             _log.warning("no answer from the store", code=error.code, reason=str(error), attempt=attempt)
-            await _pause(backoff, attempt, stop)
+            await pause(backoff, attempt, stop)
         else:
             return
-
-
-async def _pause(backoff: RetryRule, attempt: int, stop: asyncio.Event) -> None:
-    """Wait as the rule says, or until told to stop."""
-    wait = backoff.wait(attempt, random())  # noqa: S311 - spreads workers, keeps no secret
-    try:
-        async with asyncio.timeout(wait):
-            await stop.wait()
-    except TimeoutError:
-        return

@@ -1,0 +1,61 @@
+"""What workers of queues share: settling messages, and waiting that ends when the process is told to stop."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from random import random
+from typing import Final, Protocol
+
+import structlog
+
+from domain.errors import InterlockError, Retryable
+from domain.messages import Received
+from domain.retry import RetryRule
+
+BACKOFF: Final = RetryRule(attempts=sys.maxsize, base=0.1, ceiling=15.0)
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("interlock.worker")
+
+
+class Settling(Protocol):
+    """A queue of either kind, as far as settling goes."""
+
+    async def delete(self, messages: Sequence[Received], /) -> list[Received]:
+        """Delete handled messages; give those whose receipt had run out."""
+        ...
+
+    async def release(self, messages: Sequence[Received], /) -> None:
+        """Give messages back at once."""
+        ...
+
+
+async def settle(queue: Settling, handled: Sequence[Received], returned: Sequence[Received]) -> int:
+    """Delete and release; where the queue does not answer, the messages come again by themselves.
+
+    Returns:
+        How many handled messages had a stale receipt: they come again too, and are then recognised.
+    """
+    stale = 0
+    try:
+        if handled:
+            stale = len(await queue.delete(handled))
+        if returned:
+            await queue.release(returned)
+    except Retryable as error:
+        _log.warning("the queue will deliver again", code=error.code, reason=str(error))
+    return stale
+
+
+async def pause(backoff: RetryRule, attempt: int, stop: asyncio.Event) -> None:
+    """Wait as the rule says, or until told to stop."""
+    wait = backoff.wait(attempt, random())  # noqa: S311 - spreads workers, keeps no secret
+    try:
+        async with asyncio.timeout(wait):
+            await stop.wait()
+    except TimeoutError:
+        return
+
+
+def may_pass(error: Exception) -> bool:
+    """Say whether waiting may help: for what says so, and for faults that nobody foresaw."""
+    return isinstance(error, Retryable) or not isinstance(error, InterlockError)
