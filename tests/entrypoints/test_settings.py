@@ -94,6 +94,11 @@ GIVEN = {
     "INTERLOCK_GRPC__TLS_CERTIFICATE_FILE": "server.pem",
     "INTERLOCK_GRPC__TLS_KEY_FILE": "server.key",
     "INTERLOCK_GRPC__TLS_CLIENT_CA_FILE": "clients.pem",
+    "INTERLOCK_INTAKE__BUCKET": "usage-events",
+    "INTERLOCK_INTAKE__QUEUE_URL": "https://sqs.eu-west-1.amazonaws.com/123456789012/usage",
+    "INTERLOCK_INTAKE__MAX_RECEIVES": "3",
+    "INTERLOCK_INTAKE__VISIBILITY_SECONDS": "360",
+    "INTERLOCK_INTAKE__WINDOW_SECONDS": "30.5",
 }
 BAD = {
     "INTERLOCK_ENGINE": "postgres",
