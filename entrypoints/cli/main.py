@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from domain.errors import InterlockError, Invalid, Misconfigured
-from entrypoints.cli import dedup, dlq, events, serve, tables, tokens
+from entrypoints.cli import dedup, dlq, events, lake, serve, tables, tokens
 from entrypoints.cli.config import config
 from entrypoints.cli.demo import demo
 from entrypoints.cli.doctor import doctor
@@ -18,10 +18,15 @@ EXTRA_OF: Final = {
     "boto3": "aws",
     "botocore": "aws",
     "dependency_injector": "http",
+    "duckdb": "lake",
     "fastapi": "http",
+    "jwt": "jwt",
     "prometheus_client": "http",
+    "pyarrow": "lake",
+    "pyiceberg": "lake",
     "starlette": "http",
     "uvicorn": "http",
+    "zstandard": "lake",
     "zstandard": "cli",
 }
 """Which extra brings a library that a command may find missing."""
@@ -59,6 +64,9 @@ app.add_typer(serve.api, name="api")
 app.add_typer(serve.worker, name="worker")
 app.add_typer(dedup.app, name="dedup")
 app.add_typer(dlq.app, name="dlq")
+app.command()(lake.daily_job)
+app.command()(lake.query)
+app.add_typer(lake.schema, name="schema")
 app.add_typer(events.app, name="events")
 app.add_typer(tables.app, name="tables")
 app.add_typer(tokens.app, name="token")

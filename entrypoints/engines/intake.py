@@ -61,14 +61,20 @@ class IntakeEngine:
         """
         from adapters.zstd.object_store import ZstdObjectStore  # noqa: PLC0415 - senders do without
 
-        return ZstdObjectStore(self._plain_objects())
+        return ZstdObjectStore(self.packed_objects)
 
     async def aclose(self) -> None:
         """Close files and connections, once no call is in hand."""
         while self._closers:
             await self._closers.pop()()
 
-    def _plain_objects(self) -> ObjectStore:
+    @cached_property
+    def packed_objects(self) -> ObjectStore:
+        """The same store under its compression, for whoever unpacks objects by itself.
+
+        Raises:
+            Misconfigured: the bucket is not set, on aws.
+        """
         match self._settings.engine:
             case "memory":
                 from adapters.memory.object_store import MemoryObjectStore  # noqa: PLC0415 - only what is needed

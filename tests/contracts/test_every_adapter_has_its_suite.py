@@ -50,10 +50,13 @@ SUITE_OF = {
     "clock": "ClockContract",
     "dead_letters": "DeadLettersContract",
     "event_store": "EventStoreContract",
+    "event_table": "EventTableContract",
     "id_source": "IdSourceContract",
+    "intake_queue": "IntakeQueueContract",
     "key_store": "KeyStoreContract",
     "message_queue": "TopicContract",
     "metrics": "MetricsContract",
+    "object_store": "ObjectStoreContract",
     "publisher": "TopicContract",
 }
 

@@ -1,0 +1,154 @@
+"""The first half of a load: objects become rows in files beside the table, parted by a hash of their keys.
+
+Runs in worker processes: everything here takes and gives what can be pickled. A staged file is an Arrow file with one
+batch a part, so that the second half can take one part of all files at a time, whatever the day's size (goal G23).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import zstandard
+from pyarrow import ipc
+from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import StringType
+
+from adapters.iceberg.columns import to_batch
+from adapters.zstd.object_store import compress
+from domain.daily import PackedObject, Rejected, Row, Rule, Staged, quarantine_of
+from domain.errors import Malformed
+from domain.event_schema import EventSchema
+
+MAX_LINE_BYTES: Final = 16 * 1024 * 1024
+FLUSH_BYTES: Final = 24 * 1024 * 1024
+"""A worker writes its rows out after this many bytes of lines."""
+
+_CHUNK: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What staging needs to know: where, in how many parts, and which columns."""
+
+    folder: Path
+    parts: int
+    columns: pa.Schema
+    schemas: tuple[EventSchema, ...]
+
+
+class StagedFile(NamedTuple):
+    """A staged file: how many rows it has, of which days, and of which types."""
+
+    path: Path
+    rows: int
+    days: frozenset[date]
+    types: frozenset[str]
+
+
+def stage(plan: Plan, objects: Sequence[PackedObject]) -> tuple[Staged, list[StagedFile]]:
+    """Read objects by the daily rule and write their rows to files."""
+    rule = Rule(plan.schemas)
+    views = {schema.type: schema.view for schema in plan.schemas if schema.columns}
+    rows: list[Row] = []
+    files: list[StagedFile] = []
+    quarantine: list[PackedObject] = []
+    damaged: list[tuple[str, str]] = []
+    messages = rejects = size = 0
+    for name, packed in objects:
+        found: list[Row] = []
+        rejected: list[Rejected] = []
+        lines = 0
+        try:
+            for line in _lines(packed):
+                new, refused = rule.rows(line)
+                found += new
+                lines += 1
+                size += len(line)
+                if refused is not None:
+                    rejected.append(refused)
+        except Malformed as error:
+            damaged.append((name, error.reason))
+            continue
+        messages += lines
+        rows += found
+        if rejected:
+            rejects += sum(len(one.rejections) for one in rejected)
+            where, kept = quarantine_of(rejected)
+            quarantine.append(PackedObject(where, compress(kept)))
+        if size >= FLUSH_BYTES:
+            files += _write(plan, rows, views)
+            rows, size = [], 0
+    files += _write(plan, rows, views)
+    events = sum(file.rows for file in files) + rejects
+    return Staged(messages, events, rejects, tuple(quarantine), tuple(damaged)), files
+
+
+def write_parts(folder: Path, parts: int, batches: Iterable[pa.RecordBatch], columns: pa.Schema) -> Path:
+    """Write batches to one Arrow file of a batch a part.
+
+    Args:
+        folder: where.
+        parts: how many; a row's is told by its source and id.
+        batches: with the columns `source` and `id`.
+        columns: of the batches.
+    """
+    table = pa.Table.from_batches(batches, columns)
+    path = folder / f"{uuid4().hex}.arrow"
+    with ipc.new_file(path, columns, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
+        for rows in _parted(table, parts):
+            writer.write_batch(rows)
+    return path
+
+
+def _parted(table: pa.Table, parts: int) -> Iterator[pa.RecordBatch]:
+    if parts > 1 and table.num_rows:
+        keys = pc.binary_join_element_wise(table["source"], table["id"], pa.scalar("\n", table["id"].type))
+        keys = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+        part = pa.array(BucketTransform(parts).pyarrow_transform(StringType())(keys))
+        order = pc.array_sort_indices(part)
+        table = table.take(order)
+        part = part.take(order)
+    else:
+        part = pa.nulls(table.num_rows, pa.int32()).fill_null(0)
+    counts: dict[int, int] = {one["values"]: one["counts"] for one in part.value_counts().to_pylist()}
+    start = 0
+    for number in range(parts):
+        rows = table.slice(start, counts.get(number, 0)).combine_chunks()
+        start += rows.num_rows
+        found = rows.to_batches()
+        yield found[0] if found else pa.RecordBatch.from_pylist([], table.schema)
+
+
+def _write(plan: Plan, rows: Sequence[Row], views: Mapping[str, str]) -> list[StagedFile]:
+    if not rows:
+        return []
+    path = write_parts(plan.folder, plan.parts, [to_batch(rows, plan.columns, views)], plan.columns)
+    days = frozenset({row.time.date() for row in rows})
+    return [StagedFile(path, len(rows), days, frozenset({row.type for row in rows}))]
+
+
+def _lines(packed: bytes) -> Iterator[bytes]:
+    """Unpack an object a piece at a time, and give its lines.
+
+    Raises:
+        Malformed: it is no zstd frame, is damaged or cut short, or has a line of more than 16 MiB.
+    """
+    reader = zstandard.ZstdDecompressor().decompressobj()
+    rest = b""
+    try:
+        for start in range(0, len(packed), _CHUNK):
+            *lines, rest = (rest + reader.decompress(packed[start : start + _CHUNK])).split(b"\n")
+            yield from filter(None, lines)
+            if len(rest) > MAX_LINE_BYTES:
+                raise Malformed("", f"has a line of more than {MAX_LINE_BYTES} bytes")
+    except zstandard.ZstdError:
+        raise Malformed("", "is no zstd frame, or a broken one") from None
+    if not reader.eof:
+        raise Malformed("", "was cut short")
+    if rest:
+        yield rest
