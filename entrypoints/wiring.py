@@ -14,6 +14,7 @@ from domain.errors import InterlockError, Misconfigured
 from domain.messages import Outgoing
 from entrypoints.durations import read_duration
 from entrypoints.settings import Settings, load_definition, variable
+from ports.access import Access
 from ports.event_store import EventStore
 from ports.message_queue import MessageQueue
 from ports.metrics import Metrics
@@ -22,7 +23,6 @@ from ports.publisher import Publisher
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from adapters.file.token_file import TokenFile
     from adapters.prometheus.metrics import PrometheusMetrics
     from application.intake import Intake
     from entrypoints.engines.dedup import DedupEngine
@@ -185,20 +185,21 @@ def make_metrics() -> "PrometheusMetrics":
     return PrometheusMetrics()
 
 
-def open_access(settings: Settings) -> "TokenFile | None":
-    """Give the judge of tokens, or None where no tokens file is set.
+def open_access(settings: Settings) -> Access | None:
+    """Give the judge of tokens, or None where neither a tokens file nor keys for JWTs are set.
 
     Whoever serves decides whether nobody or everybody gets in then.
-    """
-    if settings.auth.tokens_file is None:
-        return None
-    from adapters.file.token_file import TokenFile  # noqa: PLC0415 - the API's alone
 
-    return TokenFile(settings.auth.tokens_file)
+    Raises:
+        Misconfigured: JWTs are to be judged, and it is not said whose.
+    """
+    from entrypoints.engines import access  # noqa: PLC0415 - only those need it whom somebody calls
+
+    return access.open_access(settings.auth)
 
 
 def make_app(
-    settings: Settings, platform: Platform, access: "TokenFile | None", metrics_text: Callable[[], bytes] | None = None
+    settings: Settings, platform: Platform, access: Access | None, metrics_text: Callable[[], bytes] | None = None
 ) -> "FastAPI":
     """Give the HTTP API, ready when the store answers and the tokens can be read.
 

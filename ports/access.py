@@ -19,3 +19,11 @@ class Access(Protocol):
             Unavailable: what tokens are judged by cannot be read.
         """
         ...
+
+    async def check(self) -> None:
+        """Make sure that tokens can be judged.
+
+        Raises:
+            Unavailable: what they are judged by cannot be read.
+        """
+        ...

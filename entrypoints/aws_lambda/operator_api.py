@@ -44,7 +44,8 @@ def _adapter(runtime: Runtime) -> Mangum:
     set_up(sys.stdout)
     access = open_access(runtime.settings)
     if access is None:
-        raise Misconfigured(variable(("auth", "tokens_file")), "is not set; the function lets nobody in without it")
+        missing = "is not set, nor are keys of JWTs; the function lets nobody in without"
+        raise Misconfigured(variable(("auth", "tokens_file")), missing)
     asyncio.set_event_loop(runtime.runner.get_loop())
     return Mangum(as_sent(make_app(runtime.settings, runtime.platform, access)), lifespan="off", text_mime_types=TEXT)
 

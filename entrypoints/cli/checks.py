@@ -61,6 +61,8 @@ def _tokens(settings: Settings) -> Check:
 
     path = settings.auth.tokens_file
     create = "interlock token create --name NAME --scope view --expires 30d"
+    if path is None and settings.auth.jwks_url is not None:
+        return Check("tokens file", "ok", f"none is set; JWTs count, by the keys of {settings.auth.jwks_url}", "")
     if path is None:
         fix = f"set {variable(('auth', 'tokens_file'))}, then: {create}"
         return Check("tokens file", "warning", "none is set: the API starts on loopback only, with --insecure", fix)

@@ -48,19 +48,19 @@ def serve(
 
     Example: interlock api serve --port 8080
 
-    Needs a tokens file, or --insecure on a loopback address.
+    Needs a tokens file or the keys of JWTs, or --insecure on a loopback address.
     """
     settings = shared_settings()
     address = (host or settings.http.host, settings.http.port if port is None else port)
     addresses = addresses_of(address[0], ("http", "host"))
-    if settings.auth.tokens_file is None:
+    if not settings.auth.is_set:
         name = variable(("auth", "tokens_file"))
         fix = "make one with `interlock token create`"
         if not insecure:
             raise Misconfigured(name, f"is not set; {fix}, or pass --insecure on a loopback address")
         only_loopback(addresses, ("http", "host"), f"set {name} ({fix})")
     elif insecure:
-        raise typer.BadParameter("a tokens file is configured; unset it to let everybody in", param_hint="--insecure")
+        raise typer.BadParameter("tokens are configured; unset them to let everybody in", param_hint="--insecure")
     asyncio.run(_serve(settings, address, with_worker=False))
 
 
@@ -106,7 +106,7 @@ def dev(host: Host = None, port: Port = None) -> None:
     settings = loaded().settings
     address = (host or settings.http.host, settings.http.port if port is None else port)
     addresses = addresses_of(address[0], ("http", "host"))
-    if settings.auth.tokens_file is None:
+    if not settings.auth.is_set:
         only_loopback(addresses, ("http", "host"), f"set {variable(('auth', 'tokens_file'))} to serve others")
     asyncio.run(_serve(settings, address, with_worker=True))
 
@@ -125,7 +125,7 @@ async def _serve(settings: Settings, address: tuple[str, int], *, with_worker: b
             keep = (container.intake(), container.intake_queue(), container.gathering()) if with_intake else None
             host, port = listener.getsockname()[:2]
             where = f"[{host}]" if ":" in host else host
-            open_to = "tokens" if settings.auth.tokens_file else "everybody on this machine"
+            open_to = "tokens" if settings.auth.is_set else "everybody on this machine"
             tell(f"Interlock listens on http://{where}:{port} (engine {settings.engine}, open to {open_to})")
             with one_error():
                 async with asyncio.TaskGroup() as tasks:
@@ -147,8 +147,11 @@ async def check_tokens(settings: Settings, container: "Container") -> None:
         try:
             await access.check()
         except Unavailable as error:
-            fix = f"{settings.auth.tokens_file}: {error.reason}; make it with `interlock token create`"
-            raise Misconfigured(variable(("auth", "tokens_file")), fix) from None
+            name = "tokens_file" if error.dependency == "tokens file" else "jwks_url"
+            fix = "; make it with `interlock token create`" if name == "tokens_file" else ""
+            raise Misconfigured(
+                variable(("auth", name)), f"{getattr(settings.auth, name)}: {error.reason}{fix}"
+            ) from None
 
 
 async def _work(settings: Settings, batch: int | None, receivers: int | None) -> None:
