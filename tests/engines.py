@@ -24,7 +24,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from adapters.aws.clients import Aws
 from adapters.dynamodb.key_table import create_key_table
 from adapters.dynamodb.table import create_table
+from adapters.s3.resources import create_bucket
 from adapters.sns.resources import TopicAndQueue, create_topic_and_queue
+from adapters.sqs.resources import QueuePair, create_standard_queue
 
 REGION = "us-east-1"
 START_SECONDS = 30.0
@@ -145,6 +147,30 @@ def topic_and_queue(engine: Engine, *, visibility_seconds: int, max_receives: in
     sns.delete_topic(TopicArn=made.topic_arn)
     sqs.delete_queue(QueueUrl=made.queue_url)
     sqs.delete_queue(QueueUrl=made.dead_letter_url)
+
+
+@contextmanager
+def standard_queue(engine: Engine, *, visibility_seconds: int, max_receives: int) -> Iterator[QueuePair]:
+    """Give a standard queue and a dead-letter queue of its own to a test."""
+    name = f"interlock-test-{uuid.uuid4().hex[:12]}"
+    sqs = engine.aws.sqs.client()
+    made = create_standard_queue(sqs, name, visibility_seconds=visibility_seconds, max_receives=max_receives)
+    yield made
+    sqs.delete_queue(QueueUrl=made.queue_url)
+    sqs.delete_queue(QueueUrl=made.dead_letter_url)
+
+
+@contextmanager
+def bucket(engine: Engine) -> Iterator[str]:
+    """Give a bucket of its own to a test."""
+    name = f"interlock-test-{uuid.uuid4().hex[:12]}"
+    s3 = engine.aws.s3.client()
+    create_bucket(s3, name)
+    yield name
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=name):
+        for found in page.get("Contents", []):
+            s3.delete_object(Bucket=name, Key=found.get("Key", ""))
+    s3.delete_bucket(Bucket=name)
 
 
 def _free_port() -> int:
