@@ -96,14 +96,12 @@ class KeySet:
         async with self._own_lock():
             if self._tried_at >= seen_at:
                 return
-            self._tried_at = self._monotonic()
-            try:
+            with contextlib.suppress(OSError, HTTPException, TimeoutError, Invalid):
                 async with asyncio.timeout(_PATIENCE_SECONDS):
                     raw = await asyncio.to_thread(_read, self._url)
                 self._keys = read_keys(raw, self._algorithms)
-            except (OSError, HTTPException, TimeoutError, Invalid):
-                return
-            self._fetched_at = self._monotonic()
+                self._fetched_at = self._monotonic()
+            self._tried_at = self._monotonic()  # not where its caller was cancelled: then the next one tries
 
     def _own_lock(self) -> asyncio.Lock:
         """Give this event loop's lock (FC-22)."""
