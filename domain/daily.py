@@ -4,7 +4,7 @@ The same rule runs on one machine and on Spark, and the same line gives the same
 with equal source and id one stays: what the table already holds, else the first by `order_of`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -98,13 +98,12 @@ class Rule:
         message = read_line(line)
         events, rejections = decode(message.body, message.arrived_at)
         rejected = list(rejections)
-        in_batch = len(events) + len(rejected) > 1 or (bool(rejected) and _is_number(rejected[0].path[:1]))
         rows: list[Row] = []
         for position, event in zip(_positions(len(events), rejections), events, strict=True):
             try:
                 rows.append(self._row(event, message, position))
             except Invalid as error:
-                steps = (position, *error.steps) if in_batch else error.steps
+                steps = (position, *error.steps) if len(events) + len(rejections) > 1 else error.steps
                 rejected.append(Rejection("validate", error.code, steps, error.reason))
         return rows, Rejected(message, tuple(rejected)) if rejected else None
 
@@ -208,11 +207,9 @@ def days_to_load(day: date, back: int) -> list[date]:
     return [day - timedelta(days=number) for number in range(back, -1, -1)]
 
 
-def _positions(events: int, rejections: Iterable[Rejection]) -> Iterable[int]:
+def _positions(events: int, rejections: Sequence[Rejection]) -> Iterable[int]:
     """Give the places of a message's good events: those that no rejection has."""
-    taken = {rejection.path[0] for rejection in rejections if rejection.path} if events else set[str | int]()
+    if not events or not rejections:
+        return range(events)
+    taken = {rejection.path[0] for rejection in rejections}
     return [place for place in range(events + len(taken)) if place not in taken]
-
-
-def _is_number(steps: tuple[str | int, ...]) -> bool:
-    return bool(steps) and isinstance(steps[0], int)

@@ -206,7 +206,7 @@ def read_line(line: bytes) -> RawMessage:
         Malformed: it is none.
     """
     try:
-        value = loads(line)
+        value = loads(line.decode())
         message_id, receive_count, body = value["message_id"], value["receive_count"], value["body"]
         arrived_at = parse_time(value["arrived_at"], "arrived_at")
     except (ValueError, LookupError, TypeError, RecursionError):
