@@ -236,7 +236,7 @@ def _check_each(values: Sequence[Any], arrived_at: datetime) -> Decoded:
             events.append(envelope_from(value, arrived_at))
         except Invalid as error:
             rejections.append(_rejection(placed(error, (index, *error.steps))))
-    return Decoded(events, rejections)
+    return Decoded(tuple(events), tuple(rejections))
 
 
 def _rejection(error: Invalid) -> Rejection:
