@@ -17,6 +17,7 @@ from entrypoints.wiring import (
     open_access,
     open_dedup,
     open_engine,
+    open_front_door,
     open_intake,
 )
 
@@ -34,10 +35,11 @@ class Container(containers.DeclarativeContainer):
     platform = providers.Singleton(make_platform, settings, engine, metrics)
     consumer_platform = providers.Singleton(make_platform, settings, engine, metrics, publishing=False)
     consumption = providers.Singleton(make_consumption, settings, engine)
-    app = providers.Singleton(make_app, settings, platform, access, metrics.provided.text)
     intake_engine = providers.Singleton(open_intake, settings)
     intake_queue = intake_engine.provided.queue
     intake = providers.Singleton(make_intake, intake_engine, metrics)
+    front_door = providers.Singleton(open_front_door, settings, intake_engine)
+    app = providers.Singleton(make_app, settings, platform, access, metrics.provided.text, front_door)
     gathering = providers.Singleton(make_gathering, settings)
     dedup = providers.Singleton(open_dedup, settings, metrics)
     dedup_service = providers.Singleton(make_dedup_service, settings, dedup, metrics)

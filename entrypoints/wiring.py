@@ -16,6 +16,7 @@ from entrypoints.durations import read_duration
 from entrypoints.settings import Settings, load_definition, variable
 from ports.access import Access
 from ports.event_store import EventStore
+from ports.intake_queue import IntakeQueue
 from ports.message_queue import MessageQueue
 from ports.metrics import Metrics
 from ports.publisher import Publisher
@@ -132,6 +133,11 @@ def open_intake(settings: Settings) -> "IntakeEngine":
     return IntakeEngine(settings)
 
 
+def open_front_door(settings: Settings, engine: "IntakeEngine") -> IntakeQueue | None:
+    """Give the queue behind `POST /v1/intake`; None where none is set on aws: the gateway is the door there."""
+    return None if settings.engine == "aws" and settings.intake.queue_url is None else engine.queue
+
+
 def make_intake(engine: "IntakeEngine", metrics: Metrics) -> "Intake":
     """Put the front door's processor together.
 
@@ -199,7 +205,11 @@ def open_access(settings: Settings) -> Access | None:
 
 
 def make_app(
-    settings: Settings, platform: Platform, access: Access | None, metrics_text: Callable[[], bytes] | None = None
+    settings: Settings,
+    platform: Platform,
+    access: Access | None,
+    metrics_text: Callable[[], bytes] | None = None,
+    intake: IntakeQueue | None = None,
 ) -> "FastAPI":
     """Give the HTTP API, ready when the store answers and the tokens can be read.
 
@@ -208,6 +218,7 @@ def make_app(
         platform: the lifecycle.
         access: the judge of tokens; None lets everybody in.
         metrics_text: gives the figures for `/metrics`; None leaves that path out.
+        intake: the front door's queue; None leaves its path out.
     """
     from entrypoints.http.app import create_app  # noqa: PLC0415 - the API's alone
 
@@ -220,6 +231,7 @@ def make_app(
     return create_app(
         platform,
         access=access,
+        intake=intake,
         metrics_text=metrics_text,
         readiness=readiness,
         max_body_bytes=settings.http.max_body_bytes,

@@ -15,7 +15,7 @@ from application import queries
 from application.ingest import Ingested, ingest
 from application.move import move
 from application.platform import Platform
-from domain.access import LOCAL, Caller, Scope, require
+from domain.access import Caller, Scope
 from domain.envelope import Envelope, envelope_from, read_batch, read_envelope
 from domain.errors import InterlockError, Invalid, Retryable
 from domain.event import DEFAULT_LIMIT, ListQuery, read_cursor
@@ -27,8 +27,8 @@ from domain.validation import invalid_from
 from entrypoints import shapes
 from entrypoints.http.problems import public_reason
 from entrypoints.http.reading import (
-    bearer_token,
     idempotency_key,
+    identify,
     media_type,
     parse,
     path_event_id,
@@ -129,11 +129,7 @@ class EventCalls:
         return JSONResponse(shapes.transition(decision.transition), 201 if isinstance(decision, Accepted) else 200)
 
     async def _caller(self, request: Request, scope: Scope) -> Caller:
-        if self.access is None:
-            return LOCAL
-        caller = await self.access.identify(bearer_token(request), self.platform.clock.now())
-        require(caller, scope)
-        return caller
+        return await identify(request, self.access, self.platform.clock.now(), scope)
 
 
 def _read_events(raw: bytes, now: datetime) -> list[Envelope | Invalid]:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Collection
+from datetime import datetime
 from typing import Final, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -11,9 +12,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from domain.access import LOCAL, Caller, Scope, require
 from domain.errors import Invalid, NotFound, TooLarge, Unauthenticated
 from domain.event import MAX_EVENT_ID
 from entrypoints.http.problems import IDEMPOTENCY_KEY
+from ports.access import Access
 
 BODY_SECONDS: Final = 30.0
 """From the headers of a request until its body is complete."""
@@ -42,19 +45,35 @@ def bearer_token(request: Request) -> SecretStr:
     return SecretStr(match["token"])
 
 
-def media_type(request: Request, allowed: Collection[str]) -> str:
+async def identify(request: Request, access: Access | None, now: datetime, scope: Scope) -> Caller:
+    """Say who calls, and hold it to a scope; without a judge of tokens everybody is `local`.
+
+    Raises:
+        Unauthenticated: the token opens nothing.
+        Forbidden: the caller lacks the scope.
+        Unavailable: tokens cannot be judged now.
+    """
+    if access is None:
+        return LOCAL
+    caller = await access.identify(bearer_token(request), now)
+    require(caller, scope)
+    return caller
+
+
+def media_type(request: Request, allowed: Collection[str], *, encodings: Collection[str] = ("identity",)) -> str:
     """Give the media type of the body, in lower case.
 
     Raises:
-        HTTPException: 415; it is missing, not one of `allowed`, not in UTF-8, or compressed.
+        HTTPException: 415; it is missing, not one of `allowed`, not in UTF-8, or encoded in another way.
     """
     kind, *parameters = request.headers.get("content-type", "").split(";")
     kind = kind.strip().lower()
     charsets = [parameter for parameter in parameters if parameter.strip().lower().startswith("charset")]
     if kind not in allowed or not all(_CHARSET.fullmatch(charset) for charset in charsets):
         raise HTTPException(415, f"send {' or '.join(allowed)}, in UTF-8")
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise HTTPException(415, "send the body without a content encoding")
+    if request.headers.get("content-encoding", "identity").lower() not in encodings:
+        others = [encoding for encoding in encodings if encoding != "identity"]
+        raise HTTPException(415, " or ".join(["send the body without a content encoding", *others]))
     return kind
 
 
