@@ -185,7 +185,7 @@ def _report(
     returned = [message_id for message_id in ids if not any(message_id in of_kind for of_kind in kept.values())]
     stored, quarantined = len(kept["raw"]), len(kept["quarantine"])
     for outcome, number in (("stored", stored), ("quarantined", quarantined), ("returned", len(returned))):
-        intake.metrics.count("intake_messages_total", number, outcome=outcome)
+        intake.metrics.count("intake_processed_messages_total", number, outcome=outcome)
     rejected = {message_id: reasons for message_id, reasons in rejections.items() if message_id not in failures}
     intake.metrics.count("intake_rejections_total", sum(len(reasons) for reasons in rejected.values()))
     return IntakeReport(len(ids), stored, quarantined, returned, failures, rejected)

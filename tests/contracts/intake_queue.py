@@ -14,7 +14,10 @@ from ports.intake_queue import IntakeQueue
 
 pytestmark = pytest.mark.anyio
 
-FC35 = r'{"note":"salt & pepper","q":"a=1&DelaySeconds=900","p":"1+1","pct":"100%41","u":"日本😀","vtl":"$util.x #set($y=1)"}'
+FC35 = (
+    '{"note":"salt & pepper","q":"a=1&DelaySeconds=900","p":"1+1","pct":"100%41",'
+    '"u":"日本😀","nl":"a\\nb","vtl":"$util.x #set($y=1)"}'
+)
 
 
 @dataclass

@@ -78,6 +78,7 @@ def on_sqs(engine: Engine) -> Iterator[Front]:
 class TestSQS(IntakeQueueContract):
     adapter = "adapters.sqs.intake_queue"
     after_timeout = 2
+    many = 200
 
     @pytest.fixture
     def front(self, ministack: Engine) -> Iterator[Front]:

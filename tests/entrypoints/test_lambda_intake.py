@@ -266,7 +266,7 @@ def test_good_events_of_a_message_are_kept_and_its_bad_ones_told(
 def test_figures_of_a_batch_are_written(capsys: pytest.CaptureFixture[str]) -> None:
     records, _ = a_batch_of_fc40()
     intake.handler(an_sqs_event(*records), Context())
-    figures = {line["outcome"]: line["intake_messages_total"] for line in told(capsys) if "outcome" in line}
+    figures = {line["outcome"]: line["intake_processed_messages_total"] for line in told(capsys) if "outcome" in line}
     assert figures == {"stored": 993, "quarantined": 6, "returned": 1}
 
 
