@@ -1,46 +1,47 @@
 """The lake's table on Apache Iceberg (ports/event_table.py; ADR 0018)."""
 
 import asyncio
-import json
 import multiprocessing
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from pathlib import Path
 from typing import Final, TypeVar
-from uuid import uuid4
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError, ValidationException
-from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
-from pyiceberg.manifest import DataFile
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.table import FileScanTask, Table
 
 from adapters.iceberg.columns import BASE, PARTITION, arrow_schema, table_schema
+from adapters.iceberg.commits import (
+    SCHEMA,
+    drop,
+    plan_files,
+    property_of,
+    put_in_place,
+    schemas_of,
+    target_of,
+    version_of,
+)
 from adapters.iceberg.errors import translated
 from adapters.iceberg.merging import Merge, Merged, merge_parts, stage_keys, stage_rows
 from adapters.iceberg.staging import Plan, StagedFile, stage
 from domain.daily import Committed, PackedObject, Staged
 from domain.errors import Contention
-from domain.event_schema import EventSchema, check_view, evolve, new_views, schema_from
+from domain.event_schema import EventSchema, check_view, evolve
 
 T = TypeVar("T")
 
-SCHEMA: Final = "interlock.schema."
-"""Properties of the table: the declaration of an event type, by the name of its view."""
-
 ATTEMPTS: Final = 5
-SMALL_FILE_BYTES: Final = 8 * 1024 * 1024
 POOL_BYTES: Final = 2 * 1024 * 1024
 PART_BYTES: Final = 4 * 1024 * 1024
 """Packed bytes of objects that make one part: about 40 MB of rows."""
 
 MOST_PARTS: Final = 512
-_DAY: Final = timedelta(days=1)
 _PROPERTIES: Final = {
     "format-version": "2",
     "commit.retry.num-retries": "0",  # a load that met another one must look at the table again
@@ -149,7 +150,7 @@ class IcebergEventTable:
                                 columns.union_by_name(table_schema([wanted]))
                         if before is not None and before.view != wanted.view:
                             change.remove_properties(SCHEMA + before.view)
-                        change.set_properties(dict([_property(wanted)]))
+                        change.set_properties(dict([property_of(wanted)]))
                 except CommitFailedException:
                     continue
             return wanted
@@ -176,114 +177,57 @@ class IcebergLoad:
 
     async def commit(self) -> Committed:
         """Merge what is staged with what the table holds, in workers, and put the outcome in place in one snapshot."""
-        if self._files:
-            for _ in range(ATTEMPTS):
-                done = await self._attempt()
-                if done is not None:
-                    return done
-                self._table = await asyncio.to_thread(_refreshed, self._table)
-            raise Contention(".".join(self._table.name()), ATTEMPTS)
-        return Committed(0, 0, {}, _version(self._table), 0, 0)
+        if not self._files:
+            return Committed(0, 0, {}, version_of(self._table), 0, 0)
+        for _ in range(ATTEMPTS):
+            done = await self._attempt()
+            if done is not None:
+                return done
+            self._table = await self._blocking(self._table.refresh)
+        raise Contention(".".join(self._table.name()), ATTEMPTS)
 
     async def _attempt(self) -> Committed | None:
         """Merge and commit; None where another writer was first."""
-        with translated():
-            small, others = await asyncio.to_thread(self._plan_files)
-        plan = self._plan
-        paths = tuple(file.path for file in self._files)
-        io = {str(name): str(value) for name, value in self._table.io.properties.items()}
-        merge = Merge(self._table.metadata, io, plan.folder, plan.parts, uuid4(), paths)
+        days = frozenset[date]().union(*(file.days for file in self._files))
+        small, others = await self._blocking(plan_files, self._table, days)
+        merged = await self._merge(small, others)
+        files = [file for one in merged for file in one.files]
+        new = Counter[date]()
+        for one in merged:
+            new.update(one.days)
+        duplicates = sum(file.rows for file in self._files) - new.total()
+        if not new:
+            await self._blocking(drop, self._table, files)
+            return Committed(0, duplicates, {}, version_of(self._table), 0, 0)
+        types = frozenset[str]().union(*(file.types for file in self._files))
+        if not await self._blocking(put_in_place, self._table, files, [task.file for task in small], types):
+            return None
+        version = version_of(self._table)
+        return Committed(new.total(), duplicates, dict(sorted(new.items())), version, len(files), len(small))
+
+    async def _merge(self, small: Sequence[FileScanTask], others: Sequence[FileScanTask]) -> list[Merged]:
+        plan, workers = self._plan, self._workers
+        merge = Merge(target_of(self._table), plan.folder, plan.parts, tuple(file.path for file in self._files))
         rows = [await self._run(stage_rows, merge, small)] if small else []
-        keys = [
-            await self._run(stage_keys, merge, others[start :: self._workers])
-            for start in range(self._workers)
-            if others[start :: self._workers]
-        ]
-        made: list[Merged] = []
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(
-                    self._run(merge_parts, merge, number, range(number, plan.parts, self._workers), rows, keys)
-                )
-                for number in range(min(self._workers, plan.parts))
-            ]
-        made = [task.result() for task in tasks]
-        days: Counter[date] = Counter()
-        for one in made:
-            days.update(one.days)
-        staged = sum(file.rows for file in self._files)
-        if not days:
-            await asyncio.to_thread(self._drop, made)
-            return Committed(0, staged, {}, _version(self._table), 0, 0)
-        files = [file for one in made for file in one.files]
-        with translated():
-            try:
-                await asyncio.to_thread(self._put_in_place, files, [task.file for task in small])
-            except (CommitFailedException, ValidationException):
-                await asyncio.to_thread(self._drop, made)
-                return None
-        return Committed(
-            days.total(),
-            staged - days.total(),
-            dict(sorted(days.items())),
-            _version(self._table),
-            len(files),
-            len(small),
-        )
+        shares = [share for share in (others[start::workers] for start in range(workers)) if share]
+        keys = await self._side_by_side([self._run(stage_keys, merge, share) for share in shares])
+        shares_of_parts = [range(start, plan.parts, workers) for start in range(min(workers, plan.parts))]
+        return await self._side_by_side([self._run(merge_parts, merge, share, rows, keys) for share in shares_of_parts])
 
-    def _plan_files(self) -> tuple[list[FileScanTask], list[FileScanTask]]:
-        """Give the small files of the days that get rows, and the other files that may hold the same keys."""
-        touched = frozenset[date]().union(*(file.days for file in self._files))
-        near = touched | {day + _DAY for day in touched} | {day - _DAY for day in touched}
-        start, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (min(near), max(near) + _DAY))
-        between = And(GreaterThanOrEqual("time", start.isoformat()), LessThan("time", end.isoformat()))
-        small: list[FileScanTask] = []
-        others: list[FileScanTask] = []
-        for task in self._table.scan(row_filter=between).plan_files():
-            day = date(1970, 1, 1) + timedelta(days=task.file.partition[0])
-            if day in touched and task.file.file_size_in_bytes < SMALL_FILE_BYTES:
-                small.append(task)
-            elif day in near:
-                others.append(task)
-        return small, others
-
-    def _put_in_place(self, added: Sequence[DataFile], replaced: Sequence[DataFile]) -> None:
-        with self._table.transaction() as change:
-            seen = frozenset[str]().union(*(file.types for file in self._files))
-            views = new_views(schemas_of(self._table), seen)
-            if views:
-                change.set_properties(dict(map(_property, views)))
-            with change.update_snapshot().overwrite() as snapshot:
-                for file in replaced:
-                    snapshot.delete_data_file(file)
-                for file in added:
-                    snapshot.append_data_file(file)
-
-    def _drop(self, made: Sequence[Merged]) -> None:
-        for one in made:
-            for file in one.files:
-                self._table.io.delete(file.file_path)
+    async def _side_by_side(self, calls: Sequence[Coroutine[None, None, T]]) -> list[T]:
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(call) for call in calls]
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from errors
+        return [task.result() for task in tasks]
 
     async def _run(self, work: Callable[..., T], *given: object) -> T:
+        """Do something in a worker."""
         with translated():
             return await asyncio.get_running_loop().run_in_executor(self._pool, work, *given)
 
-
-def schemas_of(table: Table) -> dict[str, EventSchema]:
-    """Read the declarations out of the table's properties."""
-    found = [schema_from(json.loads(value)) for name, value in table.properties.items() if name.startswith(SCHEMA)]
-    return {schema.type: schema for schema in found}
-
-
-def _property(schema: EventSchema) -> tuple[str, str]:
-    return SCHEMA + schema.view, json.dumps(schema.to_json())
-
-
-def _refreshed(table: Table) -> Table:
-    with translated():
-        return table.refresh()
-
-
-def _version(table: Table) -> str | None:
-    snapshot = table.current_snapshot()
-    return None if snapshot is None else str(snapshot.snapshot_id)
+    async def _blocking(self, work: Callable[..., T], *given: object) -> T:
+        """Do something in a thread of this process."""
+        with translated():
+            return await asyncio.to_thread(work, *given)

@@ -1,49 +1,35 @@
 """The second half of a load: of the staged rows of one part after the other, what is new goes into files by day.
 
 Runs in worker processes. What one holds at a time is a part's keys, one staged batch, and rows that wait for a file
-(`FILE_BYTES`); so it needs as much memory for a large day as for a small one (goal G23).
+(`day_files.FILE_BYTES`); so it needs as much memory for a large day as for a small one (goal G23).
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Final, NamedTuple
-from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import ipc
-from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io import load_file_io
-from pyiceberg.io.pyarrow import ArrowScan, write_file
 from pyiceberg.manifest import DataFile
-from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
-from pyiceberg.table import FileScanTask, WriteTask
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table import FileScanTask
 
 from adapters.iceberg.columns import arrow_schema
+from adapters.iceberg.day_files import KEY, DayFiles, Target, read_files
 from adapters.iceberg.staging import write_parts
 
-FILE_BYTES: Final = 64 * 1024 * 1024
-"""Rows of this size in memory make a file; on the disk it is a third or less."""
-
-KEY: Final = ("source", "id")
 ORDER: Final = ("arrived_at", "message_id", "position")
-_DAY_MICROSECONDS: Final = 86_400_000_000
-_EPOCH: Final = date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
     """What merging needs to know: the table as it was when it was planned, and where the staged rows are."""
 
-    metadata: TableMetadata
-    io: Mapping[str, str]
+    target: Target
     folder: Path
     parts: int
-    write_id: UUID
     staged: tuple[Path, ...]
 
 
@@ -56,74 +42,34 @@ class Merged(NamedTuple):
 
 def stage_rows(merge: Merge, tasks: Sequence[FileScanTask]) -> Path:
     """Stage the rows of small files of the table, to be written again beside the new ones."""
-    columns = arrow_schema(merge.metadata.schema())
-    return write_parts(merge.folder, merge.parts, _read(merge, tasks, columns), columns)
+    columns = arrow_schema(merge.target.metadata.schema())
+    return write_parts(merge.folder, merge.parts, read_files(merge.target, tasks, columns), columns)
 
 
 def stage_keys(merge: Merge, tasks: Sequence[FileScanTask]) -> Path:
     """Stage the keys of files of the table that stay as they are."""
-    whole = arrow_schema(merge.metadata.schema())
+    whole = arrow_schema(merge.target.metadata.schema())
     columns = pa.schema([whole.field(name) for name in KEY])
-    return write_parts(merge.folder, merge.parts, _read(merge, tasks, columns), columns)
+    return write_parts(merge.folder, merge.parts, read_files(merge.target, tasks, columns), columns)
 
 
-def merge_parts(merge: Merge, worker: int, parts: Sequence[int], rows: Sequence[Path], keys: Sequence[Path]) -> Merged:
+def merge_parts(merge: Merge, parts: Sequence[int], rows: Sequence[Path], keys: Sequence[Path]) -> Merged:
     """Merge some parts.
 
     Args:
         merge: the plan.
-        worker: a number of its own, for the names of files.
         parts: which.
         rows: staged files of `stage_rows`; all these rows are written again.
         keys: staged files of `stage_keys`.
     """
-    out = _Out(merge, worker)
+    out = DayFiles(merge.target)
     for part in parts:
         there = [_keys(path, part, KEY) for path in (*rows, *keys)]
         for path in rows:
-            out.add(pa.Table.from_batches([_batch(path, part)]))
+            out.add(pa.Table.from_batches([_batch(path, part)]), new=False)
         for path, first in _first_copies(merge.staged, part, there):
             out.add(pa.Table.from_batches([_batch(path, part)]).take(first), new=True)
-    return Merged(out.close(), dict(out.days))
-
-
-@dataclass
-class _Out:
-    """Rows by day, until there are enough of them for a file."""
-
-    merge: Merge
-    worker: int
-    days: Counter[date] = field(default_factory=Counter)
-    _waiting: dict[int, list[pa.Table]] = field(default_factory=dict)
-    _sizes: Counter[int] = field(default_factory=Counter)
-    _files: list[DataFile] = field(default_factory=list)
-
-    def add(self, rows: pa.Table, *, new: bool = False) -> None:
-        """Take rows; the day with the most of them is written when there are too many."""
-        for day, some in _by_day(rows):
-            if new:
-                self.days[_EPOCH.fromordinal(_EPOCH.toordinal() + day)] += some.num_rows
-            self._waiting.setdefault(day, []).append(some)
-            self._sizes[day] += some.nbytes
-        while self._sizes.total() > FILE_BYTES:
-            self._write(self._sizes.most_common(1)[0][0])
-
-    def close(self) -> list[DataFile]:
-        """Write what waits, and give all files."""
-        for day in sorted(self._waiting):
-            self._write(day)
-        return self._files
-
-    def _write(self, day: int) -> None:
-        table = pa.concat_tables(self._waiting.pop(day)).combine_chunks()
-        del self._sizes[day]
-        table = table.sort_by([(name, "ascending") for name in ("type", "time", "source", "id")]).combine_chunks()
-        metadata = self.merge.metadata
-        spec = metadata.spec()
-        key = PartitionKey([PartitionFieldValue(spec.fields[0], day)], spec, metadata.schema())
-        number = self.worker * 100_000 + len(self._files)
-        task = WriteTask(self.merge.write_id, number, metadata.schema(), table.to_batches(), partition_key=key)
-        self._files += write_file(load_file_io(dict(self.merge.io)), metadata, iter([task]))
+    return Merged(out.close(), dict(out.new))
 
 
 def _first_copies(staged: Iterable[Path], part: int, there: Sequence[pa.Table]) -> Iterator[tuple[Path, pa.Array]]:
@@ -151,21 +97,6 @@ def _first_copies(staged: Iterable[Path], part: int, there: Sequence[pa.Table]) 
             yield path, rows
 
 
-def _by_day(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    if not rows.num_rows:
-        return
-    days = pc.divide(rows["time"].cast(pa.int64()), _DAY_MICROSECONDS).combine_chunks()
-    order = pc.array_sort_indices(days)
-    days = days.take(order)
-    counts = days.value_counts().to_pylist()
-    if len(counts) > 1:
-        rows = rows.take(order)
-    start = 0
-    for one in counts:
-        yield one["values"], rows.slice(start, one["counts"])
-        start += one["counts"]
-
-
 def _keys(path: Path, part: int, names: Sequence[str]) -> pa.Table:
     return pa.Table.from_batches([_batch(path, part, names)])
 
@@ -176,10 +107,3 @@ def _batch(path: Path, part: int, names: Sequence[str] | None = None) -> pa.Reco
         options = ipc.IpcReadOptions(use_threads=False, included_fields=fields)
         found = ipc.open_file(file, options=options).get_batch(part)
     return found if names is None else found.select(list(names))
-
-
-def _read(merge: Merge, tasks: Sequence[FileScanTask], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-    schema = merge.metadata.schema()
-    scan = ArrowScan(merge.metadata, load_file_io(dict(merge.io)), schema.select(*columns.names), AlwaysTrue())
-    for batch in scan.to_record_batches(tasks):
-        yield pa.RecordBatch.from_arrays([batch[field.name].cast(field.type) for field in columns], schema=columns)

@@ -13,8 +13,8 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
 from adapters.iceberg.columns import BASE, arrow_schema
+from adapters.iceberg.commits import schemas_of
 from adapters.iceberg.errors import translated
-from adapters.iceberg.event_table import schemas_of
 from domain.errors import Invalid, Misconfigured
 from domain.event_schema import BASE_COLUMNS, EVENTS, EventSchema
 

@@ -26,7 +26,7 @@ from domain.event_schema import EventSchema
 
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 FLUSH_BYTES: Final = 24 * 1024 * 1024
-"""A worker writes its rows out after this many bytes of lines."""
+"""A worker writes its rows out once their data is this large."""
 
 _CHUNK: Final = 64 * 1024
 
@@ -50,42 +50,68 @@ class StagedFile(NamedTuple):
     types: frozenset[str]
 
 
+class Read(NamedTuple):
+    """What an object holds: rows, the number of messages, and of rejected events, and where these are to be kept."""
+
+    rows: list[Row]
+    messages: int
+    rejects: int
+    quarantine: tuple[PackedObject, ...]
+
+
+def read_object(rule: Rule, packed: bytes) -> Read:
+    """Read one object by the daily rule.
+
+    Raises:
+        Malformed: it is damaged.
+    """
+    rows: list[Row] = []
+    rejected: list[Rejected] = []
+    messages = 0
+    for line in _lines(packed):
+        new, refused = rule.rows(line)
+        rows += new
+        messages += 1
+        if refused is not None:
+            rejected.append(refused)
+    if not rejected:
+        return Read(rows, messages, 0, ())
+    name, kept = quarantine_of(rejected)
+    rejects = sum(len(one.rejections) for one in rejected)
+    return Read(rows, messages, rejects, (PackedObject(name, compress(kept)),))
+
+
 def stage(plan: Plan, objects: Sequence[PackedObject]) -> tuple[Staged, list[StagedFile]]:
-    """Read objects by the daily rule and write their rows to files."""
+    """Read objects and write their rows to files."""
     rule = Rule(plan.schemas)
-    views = {schema.type: schema.view for schema in plan.schemas if schema.columns}
+    views = views_of(plan.schemas)
     rows: list[Row] = []
     files: list[StagedFile] = []
     quarantine: list[PackedObject] = []
     damaged: list[tuple[str, str]] = []
     messages = rejects = size = 0
     for name, packed in objects:
-        found: list[Row] = []
-        rejected: list[Rejected] = []
-        lines = 0
         try:
-            for line in _lines(packed):
-                new, refused = rule.rows(line)
-                found += new
-                lines += 1
-                size += len(line)
-                if refused is not None:
-                    rejected.append(refused)
+            found = read_object(rule, packed)
         except Malformed as error:
             damaged.append((name, error.reason))
             continue
-        messages += lines
-        rows += found
-        if rejected:
-            rejects += sum(len(one.rejections) for one in rejected)
-            where, kept = quarantine_of(rejected)
-            quarantine.append(PackedObject(where, compress(kept)))
+        rows += found.rows
+        messages += found.messages
+        rejects += found.rejects
+        quarantine += found.quarantine
+        size += sum(len(row.data or "") for row in found.rows)
         if size >= FLUSH_BYTES:
             files += _write(plan, rows, views)
             rows, size = [], 0
     files += _write(plan, rows, views)
     events = sum(file.rows for file in files) + rejects
     return Staged(messages, events, rejects, tuple(quarantine), tuple(damaged)), files
+
+
+def views_of(schemas: Iterable[EventSchema]) -> dict[str, str]:
+    """Give the struct of each event type that has declared columns."""
+    return {schema.type: schema.view for schema in schemas if schema.columns}
 
 
 def write_parts(folder: Path, parts: int, batches: Iterable[pa.RecordBatch], columns: pa.Schema) -> Path:
