@@ -6,7 +6,7 @@ from typing import Final
 from pydantic import SecretStr
 
 from domain.access import Caller
-from ports.access import Access
+from ports.access import CheckedAccess
 
 OWN_PREFIX: Final = "ilk_"
 
@@ -14,7 +14,7 @@ OWN_PREFIX: Final = "ilk_"
 class EitherKind:
     """Asks the one judge that a token is for, so that trouble with the other kind does not touch it."""
 
-    def __init__(self, own: Access, jwts: Access) -> None:
+    def __init__(self, own: CheckedAccess, jwts: CheckedAccess) -> None:
         """Judge our own tokens by the first, all others by the second."""
         self._own = own
         self._jwts = jwts

@@ -1,6 +1,6 @@
 """Looking through dead letters, and putting chosen ones back at a chosen pace (R-503)."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -41,7 +41,7 @@ class RedriveReport:
     failed: int = 0
 
 
-async def find(letters: DeadLetters, selection: Selection, limit: int) -> AsyncIterator[Letter]:
+async def find(letters: DeadLetters, selection: Selection, limit: int) -> AsyncGenerator[Letter, None]:
     """Give up to `limit` letters that are meant, in the order of the queue."""
     found = 0
     async with aclosing(letters.pages()) as pages:

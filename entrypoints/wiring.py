@@ -14,7 +14,7 @@ from domain.errors import InterlockError, Misconfigured
 from domain.messages import Outgoing
 from entrypoints.durations import read_duration
 from entrypoints.settings import Settings, load_definition, variable
-from ports.access import Access
+from ports.access import CheckedAccess
 from ports.event_store import EventStore
 from ports.intake_queue import IntakeQueue
 from ports.message_queue import MessageQueue
@@ -191,7 +191,7 @@ def make_metrics() -> "PrometheusMetrics":
     return PrometheusMetrics()
 
 
-def open_access(settings: Settings) -> Access | None:
+def open_access(settings: Settings) -> CheckedAccess | None:
     """Give the judge of tokens, or None where neither a tokens file nor keys for JWTs are set.
 
     Whoever serves decides whether nobody or everybody gets in then.
@@ -207,7 +207,7 @@ def open_access(settings: Settings) -> Access | None:
 def make_app(
     settings: Settings,
     platform: Platform,
-    access: Access | None,
+    access: CheckedAccess | None,
     metrics_text: Callable[[], bytes] | None = None,
     intake: IntakeQueue | None = None,
 ) -> "FastAPI":

@@ -20,6 +20,10 @@ class Access(Protocol):
         """
         ...
 
+
+class CheckedAccess(Access, Protocol):
+    """A judge that can say beforehand whether it could judge."""
+
     async def check(self) -> None:
         """Make sure that tokens can be judged.
 

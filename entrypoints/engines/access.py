@@ -2,10 +2,10 @@
 
 from domain.errors import Misconfigured
 from entrypoints.settings import AuthSettings, variable
-from ports.access import Access
+from ports.access import CheckedAccess
 
 
-def open_access(auth: AuthSettings) -> Access | None:
+def open_access(auth: AuthSettings) -> CheckedAccess | None:
     """Give the judge, or None where nothing is set that tokens could be judged by.
 
     Raises:
@@ -23,7 +23,7 @@ def open_access(auth: AuthSettings) -> Access | None:
     return EitherKind(own, jwts)
 
 
-def _jwts(auth: AuthSettings) -> Access | None:
+def _jwts(auth: AuthSettings) -> CheckedAccess | None:
     if auth.jwks_url is None:
         return None
     from adapters.jwt.access import JwtAccess  # noqa: PLC0415 - only what is set

@@ -54,6 +54,7 @@ class DeadLettersContract:
         buried = [one(group, str(number)) for number in range(3) for group in "AB"]
         await graveyard.bury(buried)
         assert await graveyard.letters.waiting() == 6
+        found: list[DeadLetter] = []
         for _ in range(2):
             found = await seen(graveyard.letters)
             assert sorted(bodies(found)) == sorted(message.body for message in buried)

@@ -42,9 +42,6 @@ class MemoryAccess:
     async def identify(self, token: SecretStr, now: datetime, /) -> Caller:
         return verify(self.records, token, now)
 
-    async def check(self) -> None:
-        """Nothing can be away."""
-
     def issue(self, *scopes: Scope, name: str = "ada", expires_at: datetime = START + timedelta(days=1)) -> str:
         """Issue a token and give its text."""
         number = len(self.records)

@@ -6,7 +6,7 @@ import json
 import re
 import uuid
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -64,11 +64,10 @@ def door(ministack: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     if ministack.url is None:
         pytest.skip("sets up an API of its own, on the local engine")
     name, tokens_file = f"door-{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("door") / "tokens.json"
-    clients = {
-        service: boto3.client(service, endpoint_url=ministack.url, region_name=REGION)
-        for service in ("apigateway", "lambda", "sqs")
-    }
-    api, functions, sqs = clients["apigateway"], clients["lambda"], clients["sqs"]
+    make: Callable[..., Any] = boto3.client
+    api, functions, sqs = (
+        make(service, endpoint_url=ministack.url, region_name=REGION) for service in ("apigateway", "lambda", "sqs")
+    )
     queue_url = sqs.create_queue(QueueName=name)["QueueUrl"]
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -87,7 +86,7 @@ def door(ministack: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     api.delete_rest_api(restApiId=api_id)
     functions.delete_function(FunctionName=name)
     sqs.delete_queue(QueueUrl=queue_url)
-    for client in clients.values():
+    for client in (api, functions, sqs):
         client.close()
 
 

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from pydantic import SecretStr
 
 from adapters.jwt.access import ALGORITHMS, JwtAccess
@@ -153,7 +154,7 @@ async def test_a_key_without_an_algorithm_serves_each_allowed_one_of_its_kind(tm
 
 async def test_a_short_key_does_not_count(tmp_path: Path) -> None:
     short = rsa.generate_private_key(65537, 1024)  # noqa: S505 - that is the point
-    jwk = {**jwt.algorithms.RSAAlgorithm.to_jwk(short.public_key(), as_dict=True), "kid": "short"}
+    jwk = {**RSAAlgorithm.to_jwk(short.public_key(), as_dict=True), "kid": "short"}
     with pytest.warns(jwt.warnings.InsecureKeyLengthWarning):
         token = a_token(short, kid="short")
     with pytest.raises(Unauthenticated):
@@ -174,7 +175,7 @@ def test_keys_of_no_use_are_passed_over() -> None:
         {"kty": "RSA", "kid": "bad", "n": "!", "e": "AQAB"},
         {"kty": "XX", "kid": "xx"},
         {"kid": "nothing"},
-        {**jwt.algorithms.ECAlgorithm.to_jwk(other_curve, as_dict=True), "kid": "p384"},
+        {**ECAlgorithm.to_jwk(other_curve, as_dict=True), "kid": "p384"},
         ec_jwk(),
     )
     assert set(read_keys(raw, ALLOWED)) == {("rsa-0", "RS256"), ("ec", "ES256")}

@@ -64,13 +64,15 @@ async def all_back(letters: SQSDeadLetters) -> list[InterlockError | None]:
 
 def bury(engine: Engine, url: str, *bodies: str, group: str | None = None, **more: Any) -> None:
     for body in bodies:
-        fifo = {} if group is None else {"MessageGroupId": group, "MessageDeduplicationId": f"{group}-{body}"}
-        engine.aws.sqs.client().send_message(QueueUrl=url, MessageBody=body, **fifo, **more)
+        if group is not None:
+            more |= {"MessageGroupId": group, "MessageDeduplicationId": f"{group}-{body}"}
+        engine.aws.sqs.client().send_message(QueueUrl=url, MessageBody=body, **more)
 
 
 def taken(engine: Engine, url: str) -> list[dict[str, Any]]:
     """Take and delete everything that can be had."""
-    sqs, found = engine.aws.sqs.client(), []
+    sqs: Any = engine.aws.sqs.client()
+    found: list[dict[str, Any]] = []
     while messages := sqs.receive_message(
         QueueUrl=url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"], MessageAttributeNames=["All"]
     ).get("Messages", []):
