@@ -10,7 +10,7 @@ drops what it has.
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final, NamedTuple
@@ -94,9 +94,11 @@ class RunReport(NamedTuple):
         return self._asdict()
 
 
-async def run_daily_job(
-    lake: Lake, day: date, *, back: int, again: bool = False, progress: Progress = lambda _done, _size: None
-) -> RunReport:
+Loader = Callable[[Lake, Sequence[StoredObject]], Awaitable[tuple[Sequence[Staged], Committed]]]
+"""Loads objects into the table: reads them, keeps the rejects in quarantine, and commits the rows."""
+
+
+async def run_daily_job(lake: Lake, day: date, loader: Loader, *, back: int, again: bool = False) -> RunReport:
     """Load what arrived on a day, and what earlier runs came too early for.
 
     Running it again changes nothing.
@@ -104,9 +106,9 @@ async def run_daily_job(
     Args:
         lake: the ports.
         day: the UTC day of arrival.
+        loader: how; see `load_here`.
         back: how many days before it are looked at for objects that no run has loaded.
         again: whether objects that were loaded are read once more, for instance into a new table; no row doubles.
-        progress: is told the bytes that are done, and all.
 
     Raises:
         Retryable: a store failed; run it again.
@@ -117,10 +119,7 @@ async def run_daily_job(
     for arrival in days_to_load(day, back):
         loaded = set[str]() if again else await _loaded(lake.objects, arrival)
         todo += [found for found in await _all(lake.objects, prefix_of(RAW, arrival)) if found.name not in loaded]
-    size = sum(found.size for found in todo)
-    async with lake.table.load(size) as load:
-        staged = await _stage_all(lake.objects, load, todo, lambda done: progress(done, size))
-        committed = await load.commit()
+    staged, committed = await loader(lake, todo)
     damaged = dict(pair for one in staged for pair in one.damaged)
     await _remember(lake.objects, run_id, [found.name for found in todo if found.name not in damaged])
     report = _report(run_id, day, (format_time(started_at), format_time(lake.clock.now())), staged, committed)
@@ -128,6 +127,22 @@ async def run_daily_job(
     if todo:
         await lake.objects.put(f"{REPORTS}/date={day.isoformat()}/{run_id}.json", _json(report.to_json()))
     return report
+
+
+def load_here(progress: Progress = lambda _done, _size: None) -> Loader:
+    """Give the loader of one machine.
+
+    Args:
+        progress: is told how many bytes are read, and how many there are.
+    """
+
+    async def load(lake: Lake, todo: Sequence[StoredObject]) -> tuple[Sequence[Staged], Committed]:
+        size = sum(found.size for found in todo)
+        async with lake.table.load(size) as into:
+            staged = await _stage_all(lake.objects, into, todo, lambda done: progress(done, size))
+            return staged, await into.commit()
+
+    return load
 
 
 async def _stage_all(

@@ -84,7 +84,7 @@ class IcebergEventTable:
     async def load(self, size: int, /) -> AsyncIterator["IcebergLoad"]:
         """Begin a load; its staged files are gone when this ends."""
         with translated():
-            table = await asyncio.to_thread(self._table_made)
+            table = await asyncio.to_thread(self.made)
             if self._spill is not None:
                 self._spill.mkdir(parents=True, exist_ok=True)
             folder = tempfile.TemporaryDirectory(prefix="interlock-load-", dir=self._spill)
@@ -121,7 +121,8 @@ class IcebergEventTable:
                 self._catalog = self._make()
             return self._catalog
 
-    def _table_made(self) -> Table:
+    def made(self) -> Table:
+        """Give the table as it is now; it is made where it never was; blocks."""
         found = self.table()
         if found is not None:
             return found
@@ -135,7 +136,7 @@ class IcebergEventTable:
 
     def _register(self, schema: EventSchema) -> EventSchema:
         for _ in range(ATTEMPTS):
-            table = self._table_made()
+            table = self.made()
             known = schemas_of(table)
             before = known.get(schema.type)
             wanted = schema if before is None else evolve(before, schema)

@@ -44,14 +44,15 @@ def daily_job(
 
     Example: interlock daily-job --date 2026-01-31
     """
-    from application.daily_job import run_daily_job
+    from application.daily_job import load_here, run_daily_job
 
     settings = shared_settings()
     of = datetime.now(UTC).date() - timedelta(days=1) if day is None else _day(day)
 
     async def work(progress: "Progress") -> "RunReport":
         async with _opened() as engine:
-            return await run_daily_job(engine.lake, of, back=settings.lake.back_days, again=again, progress=progress)
+            loader = load_here(progress)
+            return await run_daily_job(engine.lake, of, loader, back=settings.lake.back_days, again=again)
 
     with _bar("Loading") as progress:
         report = asyncio.run(work(progress))
