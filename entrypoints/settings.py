@@ -118,7 +118,7 @@ class AuthSettings(_Group):
     )
     jwks_max_age_seconds: Annotated[
         float, Field(ge=20, le=86400, description="seconds after which a key that the issuer took back counts no more")
-    ] = 300
+    ] = 300.0
 
     @property
     def is_set(self) -> bool:
