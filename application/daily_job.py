@@ -218,8 +218,9 @@ async def _remember(objects: ObjectStore, run_id: str, names: Sequence[str]) -> 
     for name in names:
         folder, _, own = name.rpartition("/")
         by_folder.setdefault(folder, []).append(own)
-    for folder, own in by_folder.items():
-        await objects.put(f"{LOADS}{folder.removeprefix(RAW)}/{run_id}.json", _json({"run_id": run_id, "objects": own}))
+    for folder, loaded in by_folder.items():
+        entry = _json({"run_id": run_id, "objects": loaded})
+        await objects.put(f"{LOADS}{folder.removeprefix(RAW)}/{run_id}.json", entry)
 
 
 def _report(

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 
 from domain.envelope import Envelope
 from domain.errors import Invalid
-from domain.event_schema import EventSchema, compile_schema
+from domain.event_schema import EventSchema
 from domain.intake import (
     RawMessage,
     Rejection,
@@ -23,6 +23,7 @@ from domain.intake import (
     read_line,
     write_quarantine_line,
 )
+from domain.typed_columns import compile_schema
 
 Typed = Callable[[JsonValue], dict[str, Any] | None]
 

@@ -11,19 +11,15 @@ event's fault: the event is rejected with the place, and its neighbours are stor
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
-from pydantic_core import to_json
 
 from domain.envelope import framed_digest
 from domain.errors import Invalid
 from domain.json_reader import place_of, read_json
-from domain.times import EARLIEST, LATEST, parse_time
 
 SCALARS: Final = ("string", "boolean", "long", "double", "date", "timestamp", "json")
 MAX_COLUMNS: Final = 500
@@ -53,9 +49,7 @@ EVENTS: Final = "events"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}", re.ASCII)
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)", re.ASCII)
 _MAX_DIGITS: Final = 38
-_LONG: Final = 2**63
 _TYPES: Final = f"must be one of {', '.join(SCALARS)}, decimal(digits,scale), {{'list': …}} or {{'struct': […]}}"
-_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
 class DecimalType(NamedTuple):
@@ -78,7 +72,6 @@ class StructType(NamedTuple):
 
 
 ColumnType = str | DecimalType | ListType | StructType
-Convert = Callable[[Any], Any]
 
 
 class Column(NamedTuple):
@@ -196,172 +189,13 @@ def evolve(old: EventSchema, new: EventSchema) -> EventSchema:
     return EventSchema(new.type, new.view, _evolved(old.columns, new.columns, ["columns"]))
 
 
-def compile_schema(schema: EventSchema) -> Callable[[JsonValue], dict[str, Any] | None]:
-    """Give the function that makes the typed columns of an event out of its `data`.
-
-    It gives None where the event has no data; a field that is missing or null is null. It raises `Invalid` with the
-    place, below `data`, of a value that does not fit.
-    """
-    convert = _struct(schema.columns)
-
-    def typed(data: JsonValue) -> dict[str, Any] | None:
-        if data is None:
-            return None
-        try:
-            return convert(data)  # type: ignore[no-any-return]
-        except _Misfit as misfit:
-            path = ("data", *reversed(misfit.path))
-            raise Invalid(place_of(path), misfit.reason, path=path) from None
-
-    return typed
-
-
-class _Misfit(Exception):  # noqa: N818 - never leaves this module
-    """A value that does not fit, with the steps to it from the inside out."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.path: list[str | int] = []
-
-
-def _converter(type_: ColumnType) -> Convert:
-    match type_:
-        case str():
-            return _SCALAR_CONVERTERS[type_]
-        case DecimalType(digits, scale):
-            return _decimal(digits, scale)
-        case ListType(of):
-            return _list(_converter(of))
-        case StructType(columns):
-            return _struct(columns)
-
-
-def _struct(columns: Sequence[Column]) -> Convert:
-    plan = [(column.name, column.field, _converter(column.type)) for column in columns]
-
-    def convert(value: Any) -> dict[str, Any]:
-        if type(value) is not dict:
-            raise _Misfit("must be a JSON object, as its columns are declared")
-        found: dict[str, Any] = {}
-        for name, field, inner in plan:
-            child = value.get(field)  # type: ignore[reportUnknownMemberType]
-            if child is not None:
-                try:
-                    child = inner(child)
-                except _Misfit as misfit:
-                    misfit.path.append(field)
-                    raise
-            found[name] = child
-        return found
-
-    return convert
-
-
-def _list(inner: Convert) -> Convert:
-    def convert(value: Any) -> list[Any]:
-        if type(value) is not list:
-            raise _Misfit("must be a list, as its column is declared")
-        found: list[Any] = []
-        for index, child in enumerate(value):  # type: ignore[reportUnknownArgumentType]
-            try:
-                found.append(None if child is None else inner(child))
-            except _Misfit as misfit:
-                misfit.path.append(index)
-                raise
-        return found
-
-    return convert
-
-
-def _decimal(digits: int, scale: int) -> Convert:
-    step = Decimal(1).scaleb(-scale)
-    limit = Decimal(10) ** (digits - scale)
-    reason = f"must be a number, or a number in text, of at most {digits} digits, {scale} of them after the point"
-
-    def convert(value: Any) -> Decimal:
-        if type(value) not in (int, float, str):
-            raise _Misfit(reason)
-        try:
-            number = Decimal(str(value))
-            fitting = number.quantize(step)
-        except InvalidOperation:
-            raise _Misfit(reason) from None
-        if not number.is_finite() or fitting != number or abs(fitting) >= limit:
-            raise _Misfit(reason)
-        return fitting
-
-    return convert
-
-
-def _string(value: Any) -> str:
-    if type(value) is not str:
-        raise _Misfit("must be a string, as its column is declared")
-    return value
-
-
-def _boolean(value: Any) -> bool:
-    if type(value) is not bool:
-        raise _Misfit("must be true or false, as its column is declared")
-    return value
-
-
-def _long(value: Any) -> int:
-    """Take whole numbers, written as 2 or 2.0, of 64 bits."""
-    if type(value) is float and value.is_integer():
-        value = int(value)
-    if type(value) is not int or not -_LONG <= value < _LONG:
-        raise _Misfit("must be a whole number of 64 bits, as its column is declared")
-    return value
-
-
-def _double(value: Any) -> float:
-    """Take numbers, written as 2 or 2.0, but not `true`."""
-    if type(value) not in (int, float):
-        raise _Misfit("must be a number, as its column is declared")
-    return float(value)
-
-
-def _date(value: Any) -> date:
-    try:
-        if type(value) is str and _DATE.fullmatch(value):
-            found = date.fromisoformat(value)
-            if EARLIEST.date() <= found <= LATEST.date():
-                return found
-    except ValueError:
-        pass
-    raise _Misfit("must be a date such as 2013-01-31, in the years 1970 to 2200, as its column is declared")
-
-
-def _timestamp(value: Any) -> datetime:
-    try:
-        return parse_time(value).astimezone(UTC)
-    except Invalid as error:
-        raise _Misfit(error.reason) from None
-
-
-def _json(value: Any) -> str:
-    return to_json(value).decode()
-
-
-_SCALAR_CONVERTERS: Final[Mapping[str, Convert]] = {
-    "string": _string,
-    "boolean": _boolean,
-    "long": _long,
-    "double": _double,
-    "date": _date,
-    "timestamp": _timestamp,
-    "json": _json,
-}
-
-
-def _columns(value: object, path: list[str | int], depth: int) -> tuple[Column, ...]:
+def _columns(value: JsonValue, path: list[str | int], depth: int) -> tuple[Column, ...]:
     if not isinstance(value, list) or (depth > 1 and not value):
         raise _invalid(path, "must be a list of columns")
     if depth > MAX_DEPTH:
         raise _invalid(path, f"is nested deeper than {MAX_DEPTH} levels")
     found: dict[str, Column] = {}
-    for index, item in enumerate(value):  # type: ignore[reportUnknownArgumentType]
+    for index, item in enumerate(value):
         place = [*path, index]
         given = _object(item, ["name", "type", "field"], place)
         name = given.get("name")
@@ -380,7 +214,7 @@ def _columns(value: object, path: list[str | int], depth: int) -> tuple[Column, 
     return tuple(found.values())
 
 
-def _type(value: object, path: list[str | int], depth: int) -> ColumnType:
+def _type(value: JsonValue, path: list[str | int], depth: int) -> ColumnType:
     if isinstance(value, str):
         if value in SCALARS:
             return value
@@ -390,13 +224,13 @@ def _type(value: object, path: list[str | int], depth: int) -> ColumnType:
             if not 1 <= digits <= _MAX_DIGITS or scale > digits:
                 raise _invalid(path, f"must have 1 to {_MAX_DIGITS} digits, and no more of them after the point")
             return DecimalType(digits, scale)
-    elif isinstance(value, dict) and len(value) == 1:  # type: ignore[reportUnknownArgumentType]
+    elif isinstance(value, dict) and len(value) == 1:
         if "list" in value:
             if depth >= MAX_DEPTH:
                 raise _invalid(path, f"is nested deeper than {MAX_DEPTH} levels")
-            return ListType(_type(value["list"], [*path, "list"], depth + 1))  # type: ignore[reportUnknownArgumentType]
+            return ListType(_type(value["list"], [*path, "list"], depth + 1))
         if "struct" in value:
-            return StructType(_columns(value["struct"], [*path, "struct"], depth + 1))  # type: ignore[reportUnknownArgumentType]
+            return StructType(_columns(value["struct"], [*path, "struct"], depth + 1))
     raise _invalid(path, _TYPES)
 
 
@@ -462,13 +296,13 @@ def _type_to_json(type_: ColumnType) -> JsonValue:
             return {"struct": [column_to_json(column) for column in columns]}
 
 
-def _object(value: object, keys: Sequence[str], path: list[str | int]) -> dict[str, Any]:
+def _object(value: JsonValue, keys: Sequence[str], path: list[str | int]) -> dict[str, JsonValue]:
     if not isinstance(value, dict):
         raise _invalid(path, "must be a JSON object")
-    for key in value:  # type: ignore[reportUnknownVariableType]
+    for key in value:
         if key not in keys:
-            raise _invalid([*path, str(key)], f"is no key here; there are {', '.join(keys)}")  # type: ignore[reportUnknownArgumentType]
-    return value  # type: ignore[reportUnknownVariableType]
+            raise _invalid([*path, key], f"is no key here; there are {', '.join(keys)}")
+    return value
 
 
 def _invalid(path: Sequence[str | int], reason: str) -> Invalid:

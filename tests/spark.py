@@ -33,7 +33,7 @@ def local_spark(folder: Path) -> "Iterator[SparkSession]":
         "spark.sql.session.timeZone": "UTC",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path),
     }
-    builder = SparkSession.builder.master("local[2]").appName("interlock-tests")
+    builder = SparkSession.Builder().master("local[2]").appName("interlock-tests")
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

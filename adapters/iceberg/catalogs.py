@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pyiceberg.catalog import Catalog
 
@@ -38,4 +38,5 @@ def glue_catalog(warehouse: str, variables: Mapping[str, str]) -> Catalog:
         "glue.endpoint": variables.get("AWS_ENDPOINT_URL_GLUE") or everywhere,
         "s3.endpoint": variables.get("AWS_ENDPOINT_URL_S3") or everywhere,
     }
-    return GlueCatalog(NAME, warehouse=warehouse, **{name: value for name, value in given.items() if value})
+    properties: Any = {"warehouse": warehouse, **{name: value for name, value in given.items() if value}}
+    return GlueCatalog(NAME, **properties)

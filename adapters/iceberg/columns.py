@@ -1,9 +1,10 @@
 """The table's columns, in the types of Iceberg and of Arrow: the base columns, and one struct for each event type."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -98,6 +99,12 @@ def to_batch(rows: Sequence[Row], schema: pa.Schema, views: Mapping[str, str]) -
         ]
         arrays.append(pa.array(of_view, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def counts_of(numbers: "pa.Array[Any]") -> dict[int, int]:
+    """Count numbers, in the order in which they first come."""
+    found: Any = pc.value_counts(numbers)
+    return {one["values"]: one["counts"] for one in found.to_pylist()}
 
 
 def _struct(columns: Sequence[Column], last: list[int]) -> IcebergStruct:

@@ -6,7 +6,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from pyiceberg.exceptions import CommitFailedException, ValidationException
-from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
 
@@ -50,7 +49,7 @@ def plan_files(table: Table, touched: Collection[date]) -> tuple[list[FileScanTa
     """
     near = {day + step for day in touched for step in (-_DAY, timedelta(), _DAY)}
     start, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (min(near), max(near) + _DAY))
-    between = And(GreaterThanOrEqual("time", start.isoformat()), LessThan("time", end.isoformat()))
+    between = f"time >= '{start.isoformat()}' and time < '{end.isoformat()}'"
     small: list[FileScanTask] = []
     others: list[FileScanTask] = []
     for task in table.scan(row_filter=between).plan_files():

@@ -17,6 +17,8 @@ from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
 from pyiceberg.table import FileScanTask, WriteTask
 from pyiceberg.table.metadata import TableMetadata
 
+from adapters.iceberg.columns import counts_of
+
 FILE_BYTES: Final = 64 * 1024 * 1024
 """Rows of this size in memory make a file; on the disk it is a third or less."""
 
@@ -92,10 +94,10 @@ def _by_day(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     days = pc.divide(rows["time"].cast(pa.int64()), _DAY_MICROSECONDS).combine_chunks()
     order = pc.array_sort_indices(days)
     days = days.take(order)
-    counts = days.value_counts().to_pylist()
+    counts = counts_of(days)
     if len(counts) > 1:
         rows = rows.take(order)
     start = 0
-    for one in counts:
-        yield one["values"], rows.slice(start, one["counts"])
-        start += one["counts"]
+    for day, count in counts.items():
+        yield day, rows.slice(start, count)
+        start += count

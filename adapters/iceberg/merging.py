@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -72,7 +72,9 @@ def merge_parts(merge: Merge, parts: Sequence[int], rows: Sequence[Path], keys: 
     return Merged(out.close(), dict(out.new))
 
 
-def _first_copies(staged: Iterable[Path], part: int, there: Sequence[pa.Table]) -> Iterator[tuple[Path, pa.Array]]:
+def _first_copies(
+    staged: Iterable[Path], part: int, there: Sequence[pa.Table]
+) -> "Iterator[tuple[Path, pa.Array[Any]]]":
     """Give for each staged file the places of those rows of a part that are new, each source and id once."""
     paths = list(staged)
     found = [_keys(path, part, (*KEY, *ORDER)) for path in paths]
@@ -92,7 +94,7 @@ def _first_copies(staged: Iterable[Path], part: int, there: Sequence[pa.Table]) 
         first = first.join(pa.concat_tables(there), list(KEY), join_type="left anti", use_threads=False)
     kept = keys.select(["file", "row"]).take(first["at_min"])
     for number, path in enumerate(paths):
-        rows = kept.filter(pc.equal(kept["file"], number))["row"].combine_chunks()
+        rows = kept.filter(pc.equal(kept["file"], pa.scalar(number, pa.int32())))["row"].combine_chunks()
         if len(rows):
             yield path, rows
 
@@ -102,7 +104,7 @@ def _keys(path: Path, part: int, names: Sequence[str]) -> pa.Table:
 
 
 def _batch(path: Path, part: int, names: Sequence[str] | None = None) -> pa.RecordBatch:
-    with pa.OSFile(str(path)) as file:
+    with pa.OSFile(str(path), "rb") as file:
         fields = None if names is None else [ipc.open_file(file).schema.get_field_index(name) for name in names]
         options = ipc.IpcReadOptions(use_threads=False, included_fields=fields)
         found = ipc.open_file(file, options=options).get_batch(part)

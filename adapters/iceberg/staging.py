@@ -18,7 +18,7 @@ from pyarrow import ipc
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import StringType
 
-from adapters.iceberg.columns import to_batch
+from adapters.iceberg.columns import counts_of, to_batch
 from adapters.zstd.object_store import compress
 from domain.daily import PackedObject, Rejected, Row, Rule, Staged, quarantine_of
 from domain.errors import Malformed
@@ -125,7 +125,7 @@ def write_parts(folder: Path, parts: int, batches: Iterable[pa.RecordBatch], col
     """
     table = pa.Table.from_batches(batches, columns)
     path = folder / f"{uuid4().hex}.arrow"
-    with ipc.new_file(path, columns, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
+    with ipc.new_file(str(path), columns, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
         for rows in _parted(table, parts):
             writer.write_batch(rows)
     return path
@@ -135,13 +135,13 @@ def _parted(table: pa.Table, parts: int) -> Iterator[pa.RecordBatch]:
     if parts > 1 and table.num_rows:
         keys = pc.binary_join_element_wise(table["source"], table["id"], pa.scalar("\n", table["id"].type))
         keys = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
-        part = pa.array(BucketTransform(parts).pyarrow_transform(StringType())(keys))
+        part = BucketTransform(parts).pyarrow_transform(StringType())(keys)
         order = pc.array_sort_indices(part)
         table = table.take(order)
         part = part.take(order)
     else:
         part = pa.nulls(table.num_rows, pa.int32()).fill_null(0)
-    counts: dict[int, int] = {one["values"]: one["counts"] for one in part.value_counts().to_pylist()}
+    counts = counts_of(part)
     start = 0
     for number in range(parts):
         rows = table.slice(start, counts.get(number, 0)).combine_chunks()

@@ -11,6 +11,7 @@ from datetime import date
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -102,7 +103,8 @@ def _reader(schemas: Sequence[EventSchema], columns: pa.Schema, out: pa.Schema) 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rule, views = Rule(schemas), views_of(schemas)
         for batch in batches:
-            for path, content in zip(batch["path"].to_pylist(), batch["content"].to_pylist(), strict=True):
+            contents: list[Any] = batch["content"].to_pylist()
+            for path, content in zip(batch["path"].to_pylist(), contents, strict=True):
                 summary: dict[str, Any] = {"name": path, "messages": 0, "events": 0, "rejects": 0}
                 try:
                     found = read_object(rule, content)
@@ -191,7 +193,7 @@ def _writer(target: Target) -> Map:
             is_new = rows[_NEW]
             rows = rows.select(whole.names).cast(whole)
             files.add(rows.filter(is_new), new=True)
-            files.add(rows.filter(pa.compute.invert(is_new)), new=False)
+            files.add(rows.filter(pc.invert(is_new)), new=False)
         made = [pickle.dumps(files.close()), pickle.dumps(files.new)]
         yield pa.RecordBatch.from_arrays([pa.array([one], pa.binary()) for one in made], schema=_FILES)
 
@@ -203,7 +205,8 @@ def _table_rows(spark: SparkSession, target: Target, tasks: Sequence[FileScanTas
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for task in batch["task"].to_pylist():
+            pickles: list[Any] = batch["task"].to_pylist()
+            for task in pickles:
                 yield from read_files(target, [pickle.loads(task)], columns)  # noqa: S301 - the driver made it
 
     pickled = spark.createDataFrame([(bytearray(pickle.dumps(task)),) for task in tasks], "task binary")

@@ -5,7 +5,6 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, date, datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ import typer
 
 from domain.errors import Invalid
 from entrypoints.cli.output import Json, emit, run, say, table, tell
+from entrypoints.cli.rows import Shape, print_rows
 from entrypoints.cli.session import shared_settings
 
 if TYPE_CHECKING:
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from entrypoints.engines.lake import LakeEngine
 
 schema = typer.Typer(no_args_is_help=True, help="Declared columns of event types in the lake's table.")
-
-
-class Format(StrEnum):
-    """How rows are printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
 
 
 def daily_job(
@@ -71,14 +63,13 @@ def daily_job(
 
 def query(
     sql: Annotated[str, typer.Argument(help="One SELECT; `events` has every event, and each type has its view.")],
-    shape: Annotated[Format, typer.Option("--format", help="How rows are printed.")] = Format.TABLE,
+    shape: Annotated[Shape, typer.Option("--format", help="How rows are printed.")] = Shape.TABLE,
 ) -> None:
     """Ask the lake's table by SQL; nothing can be changed by it, and no file read.
 
     Example: interlock query "select type, count(*) from events group by type"
     """
     from adapters.iceberg.query import ask
-    from entrypoints.cli.rows import print_rows
     from entrypoints.engines.lake import open_table
 
     source = open_table(shared_settings())

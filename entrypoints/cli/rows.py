@@ -6,8 +6,9 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time
+from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from domain.times import format_time
 from entrypoints.cli.output import say, table, tell
@@ -18,20 +19,28 @@ if TYPE_CHECKING:
 MOST_IN_A_TABLE: Final = 10_000
 
 
-def print_rows(answer: "Answer", shape: Literal["table", "json", "csv"]) -> None:
+class Shape(StrEnum):
+    """How rows are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+def print_rows(answer: "Answer", shape: Shape) -> None:
     """Print an answer; a table has at most 10,000 rows, the other shapes any number."""
     match shape:
-        case "table":
+        case Shape.TABLE:
             shown = list(islice(answer.rows, MOST_IN_A_TABLE))
             table(answer.columns, ([_cell(value) for value in row] for row in shown))
             if next(answer.rows, None) is not None:
                 tell(f"only the first {MOST_IN_A_TABLE} rows; --format csv or json prints all")
-        case "json":
+        case Shape.JSON:
             say("[")
             for text in _separated(answer.rows, answer.columns):
                 say(text)
             say("]")
-        case "csv":
+        case Shape.CSV:
             say(_csv(answer.columns))
             for row in answer.rows:
                 say(_csv([_cell(value) for value in row]))

@@ -85,7 +85,7 @@ def main(arguments: Sequence[str], variables: Mapping[str, str]) -> int:
     parser.add_argument("--date", type=date.fromisoformat, help="UTC day of arrival; yesterday if not given")
     parser.add_argument("--again", action="store_true", help="read what was loaded once more")
     given, _ = parser.parse_known_args(arguments)  # Glue adds arguments of its own
-    spark = SparkSession.builder.appName("interlock-daily-job").getOrCreate()
+    spark = SparkSession.Builder().appName("interlock-daily-job").getOrCreate()
     try:
         day = given.date or datetime.now(UTC).date() - timedelta(days=1)
         report = run(spark, read_variables(variables), day, again=given.again)
