@@ -25,7 +25,7 @@ from ports.clock import Clock
 from ports.metrics import Metrics
 from ports.object_store import ObjectStore
 
-TURN: Final = 50
+TURN: Final = 200
 """Messages that are checked before others on the event loop have a turn."""
 
 
