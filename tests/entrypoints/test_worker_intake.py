@@ -44,6 +44,7 @@ HOW = Gathering(
     backoff=RetryRule(attempts=10**6, base=0.001, ceiling=0.01),
 )
 KILLS = 30
+BROKEN = "{broken"
 
 
 class FaultyObjects(MemoryObjectStore):
@@ -299,18 +300,29 @@ async def test_a_store_that_hangs_is_given_up_while_the_messages_are_still_ours(
     assert [line.receive_count for line in world.kept("raw")] == [2]
 
 
-def start(folder: Path) -> "subprocess.Popen[bytes]":
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")}
-    environment |= {
+def environment(folder: Path) -> dict[str, str]:
+    others = {name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")}
+    return others | {
         "INTERLOCK_DATA_DIR": str(folder),
         "INTERLOCK_INTAKE__VISIBILITY_SECONDS": "2",
         "INTERLOCK_INTAKE__WINDOW_SECONDS": "0",
     }
+
+
+def ask(folder: Path, *arguments: str) -> Any:
+    """Run a command, and read what it prints as JSON."""
+    command = [sys.executable, "-m", "entrypoints.cli.main", *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environment(folder), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def start(folder: Path) -> "subprocess.Popen[bytes]":
     with (folder / "worker.log").open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "entrypoints.cli.main", "worker", "intake", "--batch", "40"],
             cwd=ROOT,
-            env=environment,
+            env=environment(folder),
             stdout=log,
             stderr=log,
         )
@@ -332,14 +344,17 @@ async def kept_in(objects: ObjectStore) -> dict[str, RawMessage]:
 
 @pytest.mark.anyio
 @pytest.mark.slow
-async def test_killed_thirty_times_at_random_it_loses_no_message(tmp_path: Path) -> None:
-    """SIGKILL at random moments while messages come in, then SIGTERM: each message is kept whole, exit code 0."""
+async def test_killed_thirty_times_at_random_each_event_is_in_the_table_once(tmp_path: Path) -> None:
+    """SIGKILL at random moments while messages come in, then SIGTERM: each message is kept whole, exit code 0.
+
+    Then the daily job, twice: each accepted event is in the table exactly once.
+    """
     spread = random.Random(4711)
     engine = IntakeEngine(Settings(data_dir=tmp_path))
     sent: dict[str, str] = {}
 
     async def post(number: int) -> None:
-        bodies = [event(number * 100 + one) if one % 9 else "{broken" for one in range(100)]
+        bodies = [event(number * 100 + one) if one % 9 else BROKEN for one in range(100)]
         sent.update(zip(await engine.queue.send(bodies), bodies, strict=True))
 
     worker = start(tmp_path)
@@ -370,3 +385,10 @@ async def test_killed_thirty_times_at_random_it_loses_no_message(tmp_path: Path)
     for line in batches(logs):
         assert line["received"] == line["stored"] + line["quarantined"] + line["returned"]
     assert len(list((tmp_path / "objects" / PARTS).iterdir())) <= KILLS
+    accepted = sorted(json.loads(body)["id"] for body in sent.values() if body != BROKEN)
+    last = max(line.arrived_at for line in kept.values()).date()
+    for _ in range(2):
+        ask(tmp_path, "daily-job", "--date", last.isoformat(), "--json")
+        rows = ask(tmp_path, "query", "select id, count(*) as n from events group by id", "--format", "json")
+        assert sorted(row["id"] for row in rows) == accepted
+        assert {row["n"] for row in rows} == {1}
