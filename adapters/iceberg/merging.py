@@ -74,7 +74,7 @@ def merge_parts(merge: Merge, parts: Sequence[int], rows: Sequence[Path], keys: 
 
 def _first_copies(
     staged: Iterable[Path], part: int, there: Sequence[pa.Table]
-) -> "Iterator[tuple[Path, pa.Array[Any]]]":
+) -> Iterator[tuple[Path, Any]]:
     """Give for each staged file the places of those rows of a part that are new, each source and id once."""
     paths = list(staged)
     found = [_keys(path, part, (*KEY, *ORDER)) for path in paths]
