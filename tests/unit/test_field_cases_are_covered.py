@@ -13,6 +13,8 @@ REQUIRED = {
     "fc28": "numbers and values that stores refuse or change",
     "fc33": "size limits of every hop",
     "fc34": "engines that are more lenient than AWS",
+    "fc46": "columns that change their type from day to day",
+    "fc47": "days that are loaded twice, half, late or while they are read",
     "fc48": "a failure inside a FIFO batch",
     "fc52": "two changes in one instant",
     "fc54": "sort keys of times",
