@@ -49,6 +49,11 @@ async def checks(loaded: Loaded) -> AsyncIterator[Check]:
 
             async for check in aws.checks(settings):
                 yield check
+            if settings.intake.bucket is not None:
+                from entrypoints.cli import aws_intake
+
+                async for check in aws_intake.checks(settings, settings.intake.bucket):
+                    yield check
 
 
 async def _lifecycle(settings: Settings) -> str:

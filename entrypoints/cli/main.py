@@ -26,7 +26,6 @@ EXTRA_OF: Final = {
     "pyiceberg": "lake",
     "starlette": "http",
     "uvicorn": "http",
-    "zstandard": "lake",
     "zstandard": "cli",
 }
 """Which extra brings a library that a command may find missing."""

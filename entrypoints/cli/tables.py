@@ -26,7 +26,8 @@ def create(
 ) -> None:
     """Make the table, topic and queues on aws, or the files on sqlite; what is there already stays.
 
-    Where the dedup cache's backend is dynamodb, its table too.
+    Where the dedup cache's backend is dynamodb, its table too; where the intake's bucket is set on aws, that bucket and
+    the intake's queues.
 
     Prints the variables by which processes find what was made.
 
@@ -49,6 +50,10 @@ async def _create(settings: Settings, name: str | None) -> dict[str, str]:
         from entrypoints.cli import aws
 
         made |= await aws.create_for_dedup(settings)
+    if settings.engine == "aws" and settings.intake.bucket is not None:
+        from entrypoints.cli import aws_intake
+
+        made |= await aws_intake.create_for_intake(settings, settings.intake.bucket)
     return made
 
 

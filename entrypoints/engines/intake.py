@@ -135,5 +135,6 @@ class IntakeEngine:
 
 def _required(value: str | None, name: str) -> str:
     if value is None:
-        raise Misconfigured(variable(("intake", name)), "is not set; set it to what `interlock tables create` prints")
+        fix = "choose a name, then `interlock tables create`" if name == "bucket" else "see `interlock tables create`"
+        raise Misconfigured(variable(("intake", name)), f"is not set; {fix}")
     return value
