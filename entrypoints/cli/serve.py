@@ -60,7 +60,8 @@ def serve(
             raise Misconfigured(name, f"is not set; {fix}, or pass --insecure on a loopback address")
         only_loopback(addresses, ("http", "host"), f"set {name} ({fix})")
     elif insecure:
-        raise typer.BadParameter("tokens are configured; unset them to let everybody in", param_hint="--insecure")
+        what = "a tokens file is" if settings.auth.tokens_file else "the keys of JWTs are"
+        raise typer.BadParameter(f"{what} configured; unset that to let everybody in", param_hint="--insecure")
     asyncio.run(_serve(settings, address, with_worker=False))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 
 REQUIRED = {
+    "fc20": "dead letters of EventBridge and of Lambda, each in its own shape",
     "fc21": "a publish call that refuses some of its entries",
     "fc22": "a client kept from one run of the event loop to the next",
     "fc25": "filtered lists and their last pages",
@@ -15,6 +16,8 @@ REQUIRED = {
     "fc34": "engines that are more lenient than AWS",
     "fc46": "columns that change their type from day to day",
     "fc47": "days that are loaded twice, half, late or while they are read",
+    "fc35": "a body that is cut at an ampersand",
+    "fc37": "an authorizer's answer that is kept for other paths",
     "fc48": "a failure inside a FIFO batch",
     "fc52": "two changes in one instant",
     "fc54": "sort keys of times",
