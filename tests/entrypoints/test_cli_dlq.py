@@ -15,9 +15,12 @@ from pathlib import Path
 import pytest
 
 from adapters.sqlite.database import Database
+from adapters.sqlite.dead_letters import SqliteDeadLetters
 from adapters.sqlite.message_queue import QUEUES
 from adapters.sqlite.publisher import SqlitePublisher
 from adapters.system.clock import SystemClock
+from application.dead_letters import RedriveReport, redrive
+from domain.dead_letters import Selection
 from domain.messages import Outgoing
 from entrypoints.engines.sqlite import DEAD_LETTERS
 from tests.entrypoints.cli import Interlock
@@ -105,6 +108,29 @@ def test_a_letter_that_is_not_there_is_told(interlock: Interlock) -> None:
     answer = interlock("dlq", "show", "lifecycle", "42")
     assert (answer.code, answer.out) == (1, "")
     assert "'42'" in answer.err
+
+
+def test_r503_of_two_redrives_at_once_each_letter_goes_back_once(tmp_path: Path) -> None:
+    bodies = [requested(number) for number in range(LETTERS)]
+    bury(tmp_path, bodies)
+
+    async def one() -> RedriveReport:
+        database = Database(tmp_path / "queues.db", QUEUES)
+        letters = SqliteDeadLetters(database, DEAD_LETTERS, "lifecycle", SystemClock())
+        try:
+            return await redrive(letters, Selection(), SystemClock(), limit=1000, rate=1000, told=lambda *_: None)
+        finally:
+            await database.aclose()
+
+    async def both() -> list[RedriveReport]:
+        async with asyncio.TaskGroup() as tasks:
+            asked = [tasks.create_task(one()) for _ in range(2)]
+        return [task.result() for task in asked]
+
+    reports = asyncio.run(both())
+    assert sum(report.redriven for report in reports) == LETTERS
+    assert all(report.seen == report.redriven + report.failed for report in reports)
+    assert sorted(lying(tmp_path, "lifecycle")) == sorted(bodies)
 
 
 def test_r503_killed_at_any_moment_a_redrive_leaves_each_letter_in_one_place_and_a_repeat_ends_it(

@@ -5,6 +5,7 @@ import base64
 import hmac
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,15 @@ from hypothesis import strategies as st
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from pydantic import SecretStr
 
+from adapters.file.token_file import TokenFile, add_token
 from adapters.jwt.access import ALGORITHMS, JwtAccess
 from adapters.jwt.keys import MAX_BYTES, KeySet, read_keys
+from application.access import EitherKind
+from domain.access import issue_token
 from domain.claims import ClaimRules
 from domain.errors import Invalid, Misconfigured, Unauthenticated, Unavailable
 from entrypoints.settings import JWT_ALGORITHMS
+from ports.access import Access
 from tests.examples import START
 from tests.issuer import (
     AUDIENCE,
@@ -59,7 +64,7 @@ def from_file(folder: Path, *keys: dict[str, Any], allowed: frozenset[str] = ALL
     return JwtAccess(KeySet(path.as_uri(), allowed), RULES, allowed)
 
 
-async def who(access: JwtAccess, token: str) -> str:
+async def who(access: Access, token: str) -> str:
     return (await access.identify(SecretStr(token), START)).name
 
 
@@ -305,3 +310,23 @@ def test_fc22_one_judge_serves_one_event_loop_after_the_other(issuer: Issuer) ->
         assert asyncio.run(all_at_once()) == ["ada"] * 5
         ticks.now += 200
     assert issuer.requests == 3
+
+
+async def test_trouble_with_one_kind_of_tokens_does_not_touch_the_other(tmp_path: Path) -> None:
+    own = issue_token("carol", ["view"], START + timedelta(hours=1), bytes(40))
+    add_token(tmp_path / "tokens.json", own.record)
+    jwts = from_file(tmp_path, rsa_jwk())
+    no_keys = JwtAccess(KeySet((tmp_path / "gone").as_uri(), ALLOWED), RULES, ALLOWED)
+    no_tokens = TokenFile(tmp_path / "gone.json")
+    both = EitherKind(TokenFile(tmp_path / "tokens.json"), jwts)
+    await both.check()
+    assert await who(both, own.text.get_secret_value()) == "carol"
+    assert await who(both, a_token()) == "ada"
+    without_keys, without_tokens = EitherKind(TokenFile(tmp_path / "tokens.json"), no_keys), EitherKind(no_tokens, jwts)
+    assert await who(without_keys, own.text.get_secret_value()) == "carol"
+    assert await who(without_tokens, a_token()) == "ada"
+    for judge, token in ((without_keys, a_token()), (without_tokens, own.text.get_secret_value())):
+        with pytest.raises(Unavailable):
+            await who(judge, token)
+        with pytest.raises(Unavailable):
+            await judge.check()

@@ -3,6 +3,9 @@
 import asyncio
 import io
 import json
+import subprocess
+import sys
+import time
 import uuid
 import zipfile
 from collections.abc import Iterator
@@ -25,6 +28,8 @@ from tests.entrypoints.cli import Interlock
 from tests.unit.test_dead_letters import EVENT, of_destination
 
 pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[2]
 
 FUNCTION = """
 def handler(event, context):
@@ -153,6 +158,19 @@ async def test_r503_a_letter_held_too_long_is_told_to_be_in_both_places(
     assert len(taken(ministack, queue)) == len(taken(ministack, dead)) == 1
 
 
+async def test_r503_a_group_of_more_letters_than_sqs_shows_at_once_goes_back_in_order(
+    ministack: Engine, queues: tuple[str, str]
+) -> None:
+    queue, dead = queues
+    bury(ministack, dead, *map(str, range(25)), group="A")
+    clock = SystemClock()
+    letters = SQSDeadLetters(ministack.aws, dead, to_queue(ministack.aws, queue, clock), clock)
+    assert await letters.waiting() == 25
+    report = await redrive(letters, Selection(), clock, limit=100, rate=1000, told=lambda *_: None)
+    assert (report.seen, report.redriven, await letters.waiting()) == (25, 25, 0)
+    assert [message["Body"] for message in taken(ministack, queue)] == [str(number) for number in range(25)]
+
+
 async def test_attributes_go_back_with_a_letter_and_standard_queues_need_no_group(
     ministack: Engine, standard: tuple[str, str]
 ) -> None:
@@ -279,3 +297,29 @@ def test_r503_the_command_lists_shows_and_redrives_on_aws(
     assert '"why": "corrected"' in done.err
     assert [message["Body"] for message in taken(ministack, queue)] == ['{"id":"e2","type":"U"}']
     assert [message["Body"] for message in taken(ministack, dead)] == ['{"id":"e1","type":"T"}']
+
+
+@pytest.mark.usefixtures("interlock")
+def test_r503_killed_half_way_a_redrive_has_lost_nothing(ministack: Engine, standard: tuple[str, str]) -> None:
+    queue, dead = standard
+    bury(ministack, dead, *(f'{{"id":"e{number}"}}' for number in range(60)))
+    command = [sys.executable, "-m", "entrypoints.cli.main", "dlq", "redrive", queue, "--all", "--rate", "30"]
+    process = subprocess.Popen(
+        [*command, "--reason", "a test"], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    sqs: Any = ministack.aws.sqs.client()
+
+    def number_in(url: str) -> int:
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        return sum(map(int, sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"].values()))
+
+    deadline = time.monotonic() + 30
+    while number_in(queue) < 15:
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    back = [message["Body"] for message in taken(ministack, queue)]
+    assert 15 <= len(set(back)) < 60
+    assert len(set(back)) + number_in(dead) >= 60, "who is in neither place is lost"
