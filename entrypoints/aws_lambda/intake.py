@@ -26,6 +26,11 @@ class IntakeRuntime(Warm):
         """The processor's ports."""
         return make_intake(self.engine, self.metrics)
 
+    def close(self) -> None:
+        """Close clients and loop, as at the end of a container."""
+        self.runner.run(self.engine.aclose())
+        super().close()
+
 
 RUNTIME: Final = IntakeRuntime()
 

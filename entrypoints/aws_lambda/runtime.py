@@ -17,7 +17,7 @@ from adapters.cloudwatch.metrics import CloudWatchMetrics
 from adapters.system.clock import SystemClock
 from application.platform import Platform
 from entrypoints.settings import read_variables
-from entrypoints.wiring import Engine, make_platform, open_engine
+from entrypoints.wiring import make_platform, open_engine
 
 T = TypeVar("T")
 
@@ -37,14 +37,6 @@ class Context(Protocol):
         ...
 
 
-class Closable(Protocol):
-    """What holds files and connections."""
-
-    async def aclose(self) -> None:
-        """Let go of them."""
-        ...
-
-
 class Warm:
     """What stays in a container from one call to the next: settings, loop and figures.
 
@@ -54,8 +46,6 @@ class Warm:
     Raises:
         Misconfigured: a variable cannot work.
     """
-
-    engine: Closable
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self.settings = read_variables(variables)
@@ -78,8 +68,7 @@ class Warm:
             self.metrics.flush()
 
     def close(self) -> None:
-        """Close clients and loop, as at the end of a container."""
-        self.runner.run(self.engine.aclose())
+        """Close the loop, as at the end of a container."""
         self.runner.close()
 
 
@@ -93,8 +82,6 @@ class Runtime(Warm):
     Raises:
         Misconfigured: a variable cannot work.
     """
-
-    engine: Engine
 
     def __init__(self, *, publishing: bool, variables: Mapping[str, str] = os.environ) -> None:
         # Adapters are imported here, while AWS starts the container at full speed; clients come with the first call.
@@ -111,6 +98,11 @@ class Runtime(Warm):
         """Run one call's work on the loop; then write its figures, also where it failed."""
         platform = self.platform
         return self.run_once(lambda: work(platform))
+
+    def close(self) -> None:
+        """Close clients and loop, as at the end of a container."""
+        self.runner.run(self.engine.aclose())
+        super().close()
 
 
 def write_line(line: str) -> None:

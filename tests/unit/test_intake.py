@@ -211,7 +211,7 @@ def test_fc43_other_batches_have_other_names(one: list[str], other: list[str]) -
 def test_fc43_names_are_safe_whatever_the_ids_are() -> None:
     for message_id in ("../../etc/passwd", "a/b", "..", "\x00", "日本😀", "x" * 5000, "date=1"):
         for kind in ("raw", "quarantine"):
-            check_object_name(object_name(kind, messages(message_id)))  # type: ignore[arg-type]
+            check_object_name(object_name(kind, messages(message_id)))
 
 
 def test_an_object_is_dated_by_its_earliest_message_in_utc() -> None:
