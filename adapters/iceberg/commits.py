@@ -15,7 +15,7 @@ from domain.event_schema import EventSchema, new_views, schema_from
 SCHEMA: Final = "interlock.schema."
 """Properties of the table: the declaration of an event type, by the name of its view."""
 
-SMALL_FILE_BYTES: Final = 8 * 1024 * 1024
+SMALL_FILE_BYTES: Final = 4 * 1024 * 1024
 """Files under this size are written again together with the next rows of their day."""
 
 _DAY: Final = timedelta(days=1)

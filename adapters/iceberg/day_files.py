@@ -19,7 +19,7 @@ from pyiceberg.table.metadata import TableMetadata
 
 from adapters.iceberg.columns import counts_of
 
-FILE_BYTES: Final = 64 * 1024 * 1024
+FILE_BYTES: Final = 32 * 1024 * 1024
 """Rows of this size in memory make a file; on the disk it is a third or less."""
 
 KEY: Final = ("source", "id")

@@ -29,7 +29,7 @@ from adapters.iceberg.commits import (
 )
 from adapters.iceberg.errors import translated
 from adapters.iceberg.merging import Merge, Merged, merge_parts, stage_keys, stage_rows
-from adapters.iceberg.staging import Plan, StagedFile, stage
+from adapters.iceberg.staging import Plan, StagedFile, be_thrifty, stage
 from domain.daily import Committed, PackedObject, Staged
 from domain.errors import Contention
 from domain.event_schema import EventSchema, check_view, evolve
@@ -38,8 +38,8 @@ T = TypeVar("T")
 
 ATTEMPTS: Final = 5
 POOL_BYTES: Final = 2 * 1024 * 1024
-PART_BYTES: Final = 4 * 1024 * 1024
-"""Packed bytes of objects that make one part: about 40 MB of rows."""
+PART_BYTES: Final = 16 * 1024 * 1024
+"""Packed bytes of objects that one worker takes as one part: some 100,000 events, of which it holds the keys."""
 
 MOST_PARTS: Final = 512
 _PROPERTIES: Final = {
@@ -90,7 +90,7 @@ class IcebergEventTable:
             folder = tempfile.TemporaryDirectory(prefix="interlock-load-", dir=self._spill)
         workers = self._processes if size >= POOL_BYTES else 1
         pool = (
-            ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+            ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), be_thrifty)
             if workers > 1
             else ThreadPoolExecutor(1, "interlock-load")
         )

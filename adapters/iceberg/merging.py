@@ -72,9 +72,7 @@ def merge_parts(merge: Merge, parts: Sequence[int], rows: Sequence[Path], keys: 
     return Merged(out.close(), dict(out.new))
 
 
-def _first_copies(
-    staged: Iterable[Path], part: int, there: Sequence[pa.Table]
-) -> Iterator[tuple[Path, Any]]:
+def _first_copies(staged: Iterable[Path], part: int, there: Sequence[pa.Table]) -> Iterator[tuple[Path, Any]]:
     """Give for each staged file the places of those rows of a part that are new, each source and id once."""
     paths = list(staged)
     found = [_keys(path, part, (*KEY, *ORDER)) for path in paths]

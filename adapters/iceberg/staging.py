@@ -25,7 +25,7 @@ from domain.errors import Malformed
 from domain.event_schema import EventSchema
 
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
-FLUSH_BYTES: Final = 24 * 1024 * 1024
+FLUSH_BYTES: Final = 16 * 1024 * 1024
 """A worker writes its rows out once their data is this large."""
 
 _CHUNK: Final = 64 * 1024
@@ -48,6 +48,12 @@ class StagedFile(NamedTuple):
     rows: int
     days: frozenset[date]
     types: frozenset[str]
+
+
+def be_thrifty() -> None:
+    """Set up a worker process: one thread, since there are several workers, and memory that goes back at once."""
+    pa.set_cpu_count(1)
+    pa.set_memory_pool(pa.system_memory_pool())
 
 
 class Read(NamedTuple):
