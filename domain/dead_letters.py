@@ -81,11 +81,10 @@ class Failure(NamedTuple):
 def read_failure(letter: DeadLetter) -> Failure:
     """Say what a dead letter holds, and why it is there. What cannot be read is left out: nothing raises."""
     value = _json(letter.body)
-    if isinstance(value, dict) and "requestPayload" in value and isinstance(value.get("requestContext"), dict):
-        return _from_destination(value)
     event_type, event_id = _named(value)
     plain = Failure("queue", letter.body, event_type, event_id)
     texts = {name: given.value for name, given in letter.attributes.items() if isinstance(given.value, str)}
+    # Attributes are EventBridge's and Lambda's own; a body that has them was written by whoever sent the event.
     if "ERROR_CODE" in texts or "RULE_ARN" in texts:
         return plain._replace(
             origin="eventbridge",
@@ -97,6 +96,8 @@ def read_failure(letter: DeadLetter) -> Failure:
     if "RequestID" in texts and "ErrorCode" in texts:
         code, reason = texts["ErrorCode"], _short(texts.get("ErrorMessage"))
         return plain._replace(origin="lambda", code=code, reason=reason)
+    if isinstance(value, dict) and "requestPayload" in value and isinstance(value.get("requestContext"), dict):
+        return _from_destination(value)
     return plain
 
 

@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from botocore.exceptions import ClientError
+
 from adapters.aws.clients import Aws, together
 from domain.dead_letters import Attribute, DeadLetter, read_failure, redrive_id
 from domain.errors import InterlockError, Invalid, StaleReceipt, Unavailable
@@ -27,6 +29,9 @@ HOLD_SECONDS: Final = 300
 
 _PAGE: Final = 10
 _WINDOW: Final = timedelta(minutes=5)
+
+_UNKNOWN: Final = frozenset({"InvalidAction"})
+"""What engines say that do not know the call, and whose dead-letter queues are taken for those of functions."""
 
 Sender = Callable[[DeadLetter], Awaitable[None]]
 
@@ -152,8 +157,11 @@ class SQSDeadLetters:
             await release(receipts[start : start + _PAGE])
 
 
-def to_queue(aws: Aws, queue_url: str, clock: Clock) -> Sender:
+def to_queue(aws: Aws, queue_url: str, clock: Clock, *, unwrap: bool = False) -> Sender:
     """Hand letters to a queue, with their attributes, and on FIFO queues with their groups.
+
+    The body goes as it is. Only of letters that came from a function, `unwrap` takes the event out of the record that
+    Lambda put around it: a message that a client sent may look like such a record.
 
     A letter keeps its deduplication id once SQS has forgotten it (five minutes); before, it gets one of its own, or SQS
     would acknowledge it and throw it away.
@@ -162,7 +170,7 @@ def to_queue(aws: Aws, queue_url: str, clock: Clock) -> Sender:
     async def send(letter: DeadLetter) -> None:
         request: SendMessageRequestTypeDef = {
             "QueueUrl": queue_url,
-            "MessageBody": read_failure(letter).event,
+            "MessageBody": read_failure(letter).event if unwrap else letter.body,
             "MessageAttributes": {name: _value(given) for name, given in letter.attributes.items()},
         }
         if letter.group_id is not None and queue_url.endswith(".fifo"):
@@ -177,6 +185,8 @@ def to_queue(aws: Aws, queue_url: str, clock: Clock) -> Sender:
 
 def to_function(aws: Aws, name: str | None) -> Sender:
     """Call a function with the event of a letter, and wait for what it says.
+
+    For letters of functions alone: where clients write the messages, one could name a function of its own choice.
 
     Args:
         aws: the clients.
@@ -215,6 +225,21 @@ async def dead_letters_of(aws: Aws, queue_url: str) -> str | None:
     account, name = policy["deadLetterTargetArn"].split(":")[4:6]
     found = await aws.sqs.call(lambda sqs: sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account))
     return found["QueueUrl"]
+
+
+async def sources_of(aws: Aws, queue_url: str) -> Sequence[str]:
+    """Give the URLs of the queues whose dead letters come to a queue.
+
+    Raises:
+        Misconfigured: it may not be looked at.
+    """
+    try:
+        answer = await aws.sqs.call(
+            lambda sqs: sqs.list_dead_letter_source_queues(QueueUrl=queue_url, MaxResults=10), expect=_UNKNOWN
+        )
+    except ClientError:
+        return []
+    return answer["queueUrls"]
 
 
 def _error_type(answer: bytes) -> str:

@@ -58,7 +58,7 @@ def list_(
     async def work() -> tuple[int, list[dict[str, Any]]]:
         from application.dead_letters import find
 
-        async with open_dead_letters(settings, queue, None) as letters:
+        async with open_dead_letters(settings, queue, only_look=True) as letters:
             waiting = await letters.waiting()
             async with aclosing(find(letters, chosen, limit)) as found:
                 return waiting, [_line(letter) async for letter in found]
@@ -91,7 +91,7 @@ def show(
     async def work() -> dict[str, Any] | None:
         from application.dead_letters import find
 
-        async with open_dead_letters(settings, queue, None) as letters:
+        async with open_dead_letters(settings, queue, only_look=True) as letters:
             chosen = Selection(message_ids=frozenset({message_id}))
             async with aclosing(find(letters, chosen, 1)) as found:
                 return await anext((_line(one) | _content(one) async for one in found), None)

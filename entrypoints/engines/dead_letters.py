@@ -3,7 +3,7 @@
 | name | on sqlite | on aws |
 |---|---|---|
 | `lifecycle`, `intake` | that queue of the data folder | the queue that the settings name, and its dead-letter queue |
-| URL of a queue with a dead-letter queue | no | those two |
+| URL of a queue, or of its dead-letter queue | no | those two |
 | URL of a dead-letter queue of EventBridge or Lambda | no | back to the function that each letter names, or to `--to` |
 """
 
@@ -21,16 +21,20 @@ if TYPE_CHECKING:
     from adapters.aws.clients import Aws
 
 NAMES: Final = ("lifecycle", "intake")
+_URL: Final = ("https://", "http://")
 
 
 @asynccontextmanager
-async def open_dead_letters(settings: Settings, name: str, to: str | None) -> AsyncIterator[DeadLetters]:
+async def open_dead_letters(
+    settings: Settings, name: str, to: str | None = None, *, only_look: bool = False
+) -> AsyncIterator[DeadLetters]:
     """Give the dead letters of a queue, and close what they are read from afterwards.
 
     Args:
         settings: which engine, and where its queues are.
         name: see the table of this module.
         to: on aws, where letters go instead: URL of a queue, or name or ARN of a function.
+        only_look: none will go back, so it may be open where to.
 
     Raises:
         Invalid: there is no such queue on this engine.
@@ -41,7 +45,7 @@ async def open_dead_letters(settings: Settings, name: str, to: str | None) -> As
 
         engine = AwsEngine(settings)
         try:
-            yield await _on_aws(engine.aws, settings, name, to)
+            yield await _on_aws(engine.aws, settings, name, to, only_look=only_look)
         finally:
             await asyncio.shield(engine.aclose())
         return
@@ -60,10 +64,11 @@ async def open_dead_letters(settings: Settings, name: str, to: str | None) -> As
         await database.aclose()
 
 
-async def _on_aws(aws: "Aws", settings: Settings, name: str, to: str | None) -> DeadLetters:
+async def _on_aws(aws: "Aws", settings: Settings, name: str, to: str | None, *, only_look: bool) -> DeadLetters:
     from adapters.sqs.dead_letters import (  # noqa: PLC0415 - only what this engine needs
         SQSDeadLetters,
         dead_letters_of,
+        sources_of,
         to_function,
         to_queue,
     )
@@ -71,15 +76,19 @@ async def _on_aws(aws: "Aws", settings: Settings, name: str, to: str | None) -> 
     clock = SystemClock()
     queue = _queue_url(settings, name)
     dead = await dead_letters_of(aws, queue)
-    if to is None and dead is not None:
-        to = queue
-    is_queue = to is not None and to.startswith(("https://", "http://"))
-    send = to_queue(aws, to, clock) if to is not None and is_queue else to_function(aws, to)
-    return SQSDeadLetters(aws, dead or queue, send, clock)
+    sources = [queue] if dead is not None else await sources_of(aws, queue)
+    if queue != name and dead is None:
+        raise Misconfigured(f"queue {queue}", "has no dead-letter queue; see `interlock tables create`")
+    if len(sources) > 1 and to is None and not only_look:
+        raise Invalid("QUEUE", f"holds the dead letters of {len(sources)} queues; say with --to which gets them")
+    to = to or next(iter(sources), None)
+    if to is not None and to.startswith(_URL):
+        return SQSDeadLetters(aws, dead or queue, to_queue(aws, to, clock, unwrap=not sources), clock)
+    return SQSDeadLetters(aws, dead or queue, to_function(aws, to), clock)
 
 
 def _queue_url(settings: Settings, name: str) -> str:
-    if name.startswith(("https://", "http://")):
+    if name.startswith(_URL):
         return name
     urls = {"lifecycle": settings.lifecycle.queue_url, "intake": settings.intake.queue_url}
     if name not in urls:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from adapters.memory.clock import ManualClock
-from adapters.sqs.dead_letters import SQSDeadLetters, dead_letters_of, to_function, to_queue
+from adapters.sqs.dead_letters import SQSDeadLetters, dead_letters_of, sources_of, to_function, to_queue
 from adapters.system.clock import SystemClock
 from application.dead_letters import redrive
 from domain.dead_letters import DeadLetter, Selection, redrive_id
@@ -189,6 +189,35 @@ async def test_attributes_go_back_with_a_letter_and_standard_queues_need_no_grou
     assert message["MessageAttributes"] == attributes
 
 
+async def test_fc20_a_clients_message_that_looks_like_lambdas_record_goes_back_as_it_is(
+    ministack: Engine, standard: tuple[str, str]
+) -> None:
+    queue, dead = standard
+    bury(ministack, dead, of_destination().body)
+    clock = SystemClock()
+    assert await all_back(SQSDeadLetters(ministack.aws, dead, to_queue(ministack.aws, queue, clock), clock)) == [None]
+    assert [message["Body"] for message in taken(ministack, queue)] == [of_destination().body]
+    bury(ministack, dead, of_destination().body)
+    unwrapping = to_queue(ministack.aws, queue, clock, unwrap=True)
+    assert await all_back(SQSDeadLetters(ministack.aws, dead, unwrapping, clock)) == [None]
+    assert [json.loads(message["Body"]) for message in taken(ministack, queue)] == [EVENT]
+
+
+async def test_a_dead_letter_queue_is_known_by_the_queues_that_it_serves(moto: Engine, ministack: Engine) -> None:
+    sqs, names = moto.aws.sqs.client(), [f"interlock-test-{uuid.uuid4().hex[:12]}" for _ in range(3)]
+    dead = sqs.create_queue(QueueName=names[0])["QueueUrl"]
+    assert await sources_of(moto.aws, dead) == []
+    arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    policy = {"RedrivePolicy": json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 5})}
+    urls = [sqs.create_queue(QueueName=name, Attributes=policy)["QueueUrl"] for name in names[1:]]
+    assert sorted(await sources_of(moto.aws, dead)) == sorted(urls)
+    for url in (dead, *urls):
+        sqs.delete_queue(QueueUrl=url)
+    lone = ministack.aws.sqs.client().create_queue(QueueName=names[0])["QueueUrl"]
+    assert await sources_of(ministack.aws, lone) == [], "it does not know the call"
+    ministack.aws.sqs.client().delete_queue(QueueUrl=lone)
+
+
 async def test_r503_what_comes_while_letters_are_looked_through_is_left_for_the_next_time(
     ministack: Engine, standard: tuple[str, str]
 ) -> None:
@@ -323,3 +352,32 @@ def test_r503_killed_half_way_a_redrive_has_lost_nothing(ministack: Engine, stan
     back = [message["Body"] for message in taken(ministack, queue)]
     assert 15 <= len(set(back)) < 60
     assert len(set(back)) + number_in(dead) >= 60, "who is in neither place is lost"
+
+
+@pytest.fixture
+def on_moto(moto: Engine, interlock: Interlock, monkeypatch: pytest.MonkeyPatch) -> Interlock:
+    """The command on an engine that knows which queues a dead-letter queue serves."""
+    if moto.url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", moto.url)
+    return interlock
+
+
+def test_r503_the_url_of_a_dead_letter_queue_leads_back_to_its_queue(moto: Engine, on_moto: Interlock) -> None:
+    sqs: Any = moto.aws.sqs.client()
+    names = [f"interlock-test-{uuid.uuid4().hex[:12]}" for _ in range(3)]
+    dead = sqs.create_queue(QueueName=names[0])["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    policy = {"RedrivePolicy": json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 5})}
+    queue = sqs.create_queue(QueueName=names[1], Attributes=policy)["QueueUrl"]
+    bury(moto, dead, of_destination().body)
+    done = on_moto("dlq", "redrive", dead, "--all", "--reason", "corrected", "--json")
+    assert (done.code, json.loads(done.out)["redriven"]) == (0, 1)
+    assert [message["Body"] for message in taken(moto, queue)] == [of_destination().body], "no function was called"
+    other = sqs.create_queue(QueueName=names[2], Attributes=policy)["QueueUrl"]
+    refused = on_moto("dlq", "redrive", dead, "--all", "--reason", "corrected")
+    assert (refused.code, "--to" in refused.err) == (2, True)
+    assert on_moto("dlq", "list", dead).code == 0
+    without = on_moto("dlq", "list", "intake", INTERLOCK_INTAKE__QUEUE_URL=dead)
+    assert (without.code, "no dead-letter queue" in without.err) == (1, True)
+    for url in (dead, queue, other):
+        sqs.delete_queue(QueueUrl=url)

@@ -118,6 +118,15 @@ def test_fc20_a_letter_of_lambdas_own_dead_letter_queue_tells_its_attributes() -
     )
 
 
+def test_fc20_an_event_that_looks_like_a_record_of_lambda_is_told_by_its_attributes() -> None:
+    record = json.loads(of_destination().body)
+    for attributes in ({"ERROR_CODE": "X", "TARGET_ARN": ARN}, {"RequestID": "e4b4", "ErrorCode": "200"}):
+        letter = a_letter(record, **attributes)
+        failure = read_failure(letter)
+        assert failure.event == letter.body
+        assert failure.target == attributes.get("TARGET_ARN")
+
+
 @pytest.mark.parametrize(
     ("body", "named"),
     [
