@@ -25,8 +25,8 @@ from ports.clock import Clock
 from ports.metrics import Metrics
 from ports.object_store import ObjectStore
 
-TURN: Final = 200
-"""Messages that are checked before others on the event loop have a turn."""
+TURN: Final = 200_000
+"""Characters of messages that are checked before others on the event loop have a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,8 @@ async def store_batch(intake: Intake, batch: Sequence[Received], *, deadline: da
     last_start = None if deadline is None else now + (deadline - now) / 2
     messages = {received.message_id: received for received in reversed(batch)}
     ids = list(dict.fromkeys(received.message_id for received in batch))
-    for number, message_id in enumerate(ids, 1):
+    checked = 0
+    for message_id in ids:
         if last_start is not None and intake.clock.now() >= last_start:
             break
         try:
@@ -96,7 +97,9 @@ async def store_batch(intake: Intake, batch: Sequence[Received], *, deadline: da
         lines[kind].append(line)
         if rejected:
             rejections[message_id] = rejected
-        if number % TURN == 0:
+        checked += len(messages[message_id].body)
+        if checked >= TURN:
+            checked = 0
             await asyncio.sleep(0)
     async with asyncio.TaskGroup() as tasks:
         putting = [tasks.create_task(_put(intake, kind, lines[kind], deadline)) for kind in lines]

@@ -15,6 +15,7 @@ CORE = "from pydantic import BaseModel; import boto3"
 ENTRYPOINTS = {
     "entrypoints.aws_lambda.transitions": CORE,
     "entrypoints.aws_lambda.ingestion": CORE,
+    "entrypoints.aws_lambda.intake": f"{CORE}, zstandard",
     "entrypoints.aws_lambda.operator_api": f"{CORE}, fastapi, mangum",
 }
 SETTINGS = {

@@ -230,6 +230,16 @@ def test_fc43_fifty_calls_at_one_instant_keep_everything_and_a_second_delivery_a
 
 
 @pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize("sent_at", [5, "", "soon", "-1", "1e3", "+1654646400", "٣", "9" * 30])
+def test_fc58_a_time_of_sending_that_is_none_raises_with_its_place(sent_at: Any, objects: FaultyObjects) -> None:
+    broken = record("m1", event(1))
+    broken["attributes"]["SentTimestamp"] = sent_at
+    with pytest.raises(Invalid, match=r"Records\[0\].attributes.SentTimestamp: must be milliseconds"):
+        intake.handler(an_sqs_event(broken), Context())
+    assert objects.puts == 0
+
+
+@pytest.mark.usefixtures("runtime")
 def test_what_is_left_when_time_runs_out_is_returned(objects: FaultyObjects) -> None:
     records = [record(f"m{number}", event(number)) for number in range(100)]
     assert failed_ids(intake.handler(an_sqs_event(*records), Context(milliseconds=900))) == [
