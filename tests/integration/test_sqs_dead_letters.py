@@ -204,7 +204,8 @@ async def test_fc20_a_clients_message_that_looks_like_lambdas_record_goes_back_a
 
 
 async def test_a_dead_letter_queue_is_known_by_the_queues_that_it_serves(moto: Engine, ministack: Engine) -> None:
-    sqs, names = moto.aws.sqs.client(), [f"interlock-test-{uuid.uuid4().hex[:12]}" for _ in range(3)]
+    sqs: Any = moto.aws.sqs.client()
+    names = [f"interlock-test-{uuid.uuid4().hex[:12]}" for _ in range(3)]
     dead = sqs.create_queue(QueueName=names[0])["QueueUrl"]
     assert await sources_of(moto.aws, dead) == []
     arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
