@@ -22,6 +22,7 @@ SETTINGS = {
     "INTERLOCK_ENGINE": "aws",
     "INTERLOCK_LIFECYCLE__TOPIC_ARN": "arn:aws:sns:eu-west-1:000000000000:lifecycle.fifo",
     "INTERLOCK_LIFECYCLE__QUEUE_URL": "https://sqs.eu-west-1.amazonaws.com/000000000000/lifecycle.fifo",
+    "INTERLOCK_INTAKE__BUCKET": "usage-events",
 }
 MEASURE = """
 import sys, time

@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final
 
 from application.intake import Intake, IntakeReport, store_batch
+from domain.errors import Misconfigured
 from domain.messages import Received
 from entrypoints.aws_lambda.batches import deadline_of, read_records
 from entrypoints.aws_lambda.runtime import Context, Warm, log
@@ -17,9 +19,11 @@ class IntakeRuntime(Warm):
     """A container of the front door's processor."""
 
     def __init__(self, variables: Mapping[str, str] = os.environ) -> None:
-        """Read the settings; clients come with the first call."""
+        """Read the settings, and import the adapters while AWS starts the container at full speed."""
         super().__init__(variables)
         self.engine = open_intake(self.settings)
+        with suppress(Misconfigured):  # the first call tells
+            _ = self.engine.objects
 
     @cached_property
     def intake(self) -> Intake:

@@ -300,6 +300,13 @@ def test_a_batch_on_s3_is_zstd_that_is_read_again(ministack: Engine, monkeypatch
     assert [decode(line.body, line.arrived_at).events[0].id for line in lines] == [f"e{n}" for n in range(1, 1000)]
 
 
+def test_a_function_without_a_bucket_tells_at_its_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = IntakeRuntime({"INTERLOCK_ENGINE": "aws"})
+    monkeypatch.setattr(intake, "RUNTIME", made)
+    with pytest.raises(Misconfigured, match="INTERLOCK_INTAKE__BUCKET: is not set"):
+        intake.handler(an_sqs_event(record("m1", event(1))), Context())
+
+
 def test_the_function_loads_no_more_than_it_needs() -> None:
     program = "import sys, entrypoints.aws_lambda.intake; print(*sys.modules)"
     environment = {"PATH": "/usr/bin", "INTERLOCK_ENGINE": "aws", "INTERLOCK_INTAKE__BUCKET": "usage-events"}
@@ -307,6 +314,7 @@ def test_the_function_loads_no_more_than_it_needs() -> None:
         [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )
     loaded = set(found.stdout.split())
+    assert {"boto3", "zstandard"} <= loaded, "imported while AWS starts the container at full speed"
     unwanted = {"pydantic_settings", "structlog", "dependency_injector", "sqlite3", "fastapi", "grpc", "pyarrow"}
     assert not loaded & unwanted
     assert not [name for name in loaded if name.startswith("adapters.dynamodb")]
