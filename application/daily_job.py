@@ -28,7 +28,7 @@ from ports.object_store import ObjectStore
 LOADS: Final = "loads"
 REPORTS: Final = "reports"
 
-GROUP_BYTES: Final = 2 * 1024 * 1024
+GROUP_BYTES: Final = 1024 * 1024
 GROUP_OBJECTS: Final = 32
 IN_HAND: Final = 4
 

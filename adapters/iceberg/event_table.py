@@ -209,9 +209,8 @@ class IcebergLoad:
     async def _merge(self, small: Sequence[FileScanTask], others: Sequence[FileScanTask]) -> list[Merged]:
         plan, workers = self._plan, self._workers
         merge = Merge(target_of(self._table), plan.folder, plan.parts, tuple(file.path for file in self._files))
-        rows = [await self._run(stage_rows, merge, small)] if small else []
-        shares = [share for share in (others[start::workers] for start in range(workers)) if share]
-        keys = await self._side_by_side([self._run(stage_keys, merge, share) for share in shares])
+        rows = await self._side_by_side([self._run(stage_rows, merge, task) for task in small])
+        keys = await self._side_by_side([self._run(stage_keys, merge, task) for task in others])
         shares_of_parts = [range(start, plan.parts, workers) for start in range(min(workers, plan.parts))]
         return await self._side_by_side([self._run(merge_parts, merge, share, rows, keys) for share in shares_of_parts])
 

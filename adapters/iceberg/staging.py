@@ -111,6 +111,7 @@ def stage(plan: Plan, objects: Sequence[PackedObject]) -> tuple[Staged, list[Sta
             files += _write(plan, rows, views)
             rows, size = [], 0
     files += _write(plan, rows, views)
+    pa.default_memory_pool().release_unused()
     events = sum(file.rows for file in files) + rejects
     return Staged(messages, events, rejects, tuple(quarantine), tuple(damaged)), files
 

@@ -21,7 +21,7 @@ from pyspark.storagelevel import StorageLevel
 
 from adapters.iceberg.columns import arrow_schema, to_batch
 from adapters.iceberg.commits import drop, plan_files, put_in_place, schemas_of, target_of, version_of
-from adapters.iceberg.day_files import KEY, DayFiles, Target, read_files
+from adapters.iceberg.day_files import KEY, DayFiles, Target, read_file
 from adapters.iceberg.merging import ORDER
 from adapters.iceberg.staging import read_object, views_of
 from domain.daily import Committed, PackedObject, Rule, Staged
@@ -207,7 +207,7 @@ def _table_rows(spark: SparkSession, target: Target, tasks: Sequence[FileScanTas
         for batch in batches:
             pickles: list[Any] = batch["task"].to_pylist()
             for task in pickles:
-                yield from read_files(target, [pickle.loads(task)], columns)  # noqa: S301 - the driver made it
+                yield from read_file(target, pickle.loads(task), columns)  # noqa: S301 - the driver made it
 
     pickled = spark.createDataFrame([(bytearray(pickle.dumps(task)),) for task in tasks], "task binary")
     out = _nullable(columns)
