@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 from urllib.parse import unquote, urlsplit
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from jwt import PyJWK
 from jwt.exceptions import PyJWTError
 
@@ -72,6 +73,7 @@ class KeySet:
         self._keys: Keys = {}
         self._fetched_at = float("-inf")
         self._tried_at = float("-inf")
+        self._trouble = "nobody has tried"
         self._lock: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
     async def key(self, key_id: str, algorithm: str) -> PyJWK | None:
@@ -88,7 +90,7 @@ class KeySet:
         if due and not somebody_fetches and now - self._tried_at >= _RETRY_SECONDS:
             await self._refresh(now)
         if self._monotonic() - self._fetched_at >= self._max_age:
-            raise Unavailable(DEPENDENCY, "its keys cannot be fetched")
+            raise Unavailable(DEPENDENCY, f"its keys cannot be fetched: {self._trouble}")
         return self._keys.get(wanted)
 
     async def _refresh(self, seen_at: float) -> None:
@@ -96,11 +98,13 @@ class KeySet:
         async with self._own_lock():
             if self._tried_at >= seen_at:
                 return
-            with contextlib.suppress(OSError, HTTPException, TimeoutError, Invalid):
+            try:
                 async with asyncio.timeout(_PATIENCE_SECONDS):
                     raw = await asyncio.to_thread(_read, self._url)
                 self._keys = read_keys(raw, self._algorithms)
                 self._fetched_at = self._monotonic()
+            except (OSError, HTTPException, Invalid) as error:
+                self._trouble = _reason(error)
             self._tried_at = self._monotonic()  # not where its caller was cancelled: then the next one tries
 
     def _own_lock(self) -> asyncio.Lock:
@@ -109,6 +113,23 @@ class KeySet:
         if self._lock is None or self._lock[0] is not loop:
             self._lock = (loop, asyncio.Lock())
         return self._lock[1]
+
+
+def _reason(error: Exception) -> str:
+    """Say in a few words why keys did not come."""
+    match error:
+        case urllib.error.HTTPError():
+            return f"answered with {error.code}"
+        case urllib.error.URLError(reason=Exception() as cause):
+            return _reason(cause)
+        case ssl.SSLError():
+            return error.reason or "TLS failed"
+        case OSError():
+            return error.strerror or type(error).__name__
+        case Invalid():
+            return str(error)
+        case _:
+            return type(error).__name__
 
 
 def read_keys(raw: bytes, algorithms: frozenset[str]) -> Keys:
@@ -135,7 +156,7 @@ def _usable(jwk: dict[str, Any], algorithms: frozenset[str]) -> list[PyJWK]:
     is_free = jwk.get("kty") == "RSA" and "alg" not in jwk
     found: list[PyJWK] = []
     for algorithm in sorted(_RSA & algorithms) if is_free else [None]:
-        with contextlib.suppress(PyJWTError, ValueError, TypeError, KeyError):
+        with contextlib.suppress(PyJWTError, UnsupportedAlgorithm, ValueError, TypeError, KeyError, OverflowError):
             key = PyJWK(jwk, algorithm)
             if key.algorithm_name in algorithms:
                 found.append(key)

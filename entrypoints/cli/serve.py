@@ -142,17 +142,19 @@ async def check_tokens(settings: Settings, container: "Container") -> None:
 
     Raises:
         Misconfigured: the tokens file is missing or broken.
+        Unavailable: the keys of JWTs cannot be fetched.
     """
+    from adapters.file.token_file import DEPENDENCY as TOKENS_FILE
+
     access = container.access()
     if access is not None:
         try:
             await access.check()
         except Unavailable as error:
-            name = "tokens_file" if error.dependency == "tokens file" else "jwks_url"
-            fix = "; make it with `interlock token create`" if name == "tokens_file" else ""
-            raise Misconfigured(
-                variable(("auth", name)), f"{getattr(settings.auth, name)}: {error.reason}{fix}"
-            ) from None
+            if error.dependency != TOKENS_FILE:
+                raise
+            fix = f"{settings.auth.tokens_file}: {error.reason}; make it with `interlock token create`"
+            raise Misconfigured(variable(("auth", "tokens_file")), fix) from None
 
 
 async def _work(settings: Settings, batch: int | None, receivers: int | None) -> None:

@@ -19,6 +19,7 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from pydantic import SecretStr
 
 from adapters.file.token_file import TokenFile, add_token
+from adapters.jwt import keys
 from adapters.jwt.access import ALGORITHMS, JwtAccess
 from adapters.jwt.keys import MAX_BYTES, KeySet, read_keys
 from application.access import EitherKind
@@ -228,6 +229,15 @@ async def test_whoever_asks_for_keys_and_leaves_does_not_take_them_from_the_othe
     assert await second == "ada"
 
 
+async def test_an_issuer_that_hangs_is_given_up(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "_PATIENCE_SECONDS", 0.2)
+    issuer.delay = 1.0
+    access = JwtAccess(KeySet(issuer.url, ALLOWED), RULES, ALLOWED)
+    async with asyncio.timeout(0.8):
+        with pytest.raises(Unavailable, match="TimeoutError"):
+            await who(access, a_token())
+
+
 async def test_a_new_key_counts_at_once_and_unknown_ones_do_not_make_us_ask_all_the_time(issuer: Issuer) -> None:
     ticks = Ticks()
     access = JwtAccess(KeySet(issuer.url, ALLOWED, monotonic=ticks), RULES, ALLOWED)
@@ -272,9 +282,20 @@ async def test_an_issuer_that_is_away_for_a_moment_locks_nobody_out_and_for_long
     assert await who(access, a_token()) == "ada"
 
 
-@pytest.mark.parametrize("trouble", ["redirect", "too large", "no keys", "no json", "not trusted", "gone"])
+@pytest.mark.parametrize(
+    ("trouble", "told"),
+    [
+        ("redirect", "answered with 302"),
+        ("too large", f"over {MAX_BYTES} bytes, or too slow"),
+        ("no keys", "keys: holds no key that can be used"),
+        ("no json", "expected a JSON value"),
+        ("not trusted", "CERTIFICATE_VERIFY_FAILED"),
+        ("away", "Connection refused"),
+        ("no file", "No such file or directory"),
+    ],
+)
 async def test_keys_that_cannot_be_trusted_let_nobody_in(
-    issuer: Issuer, trouble: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    issuer: Issuer, trouble: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = issuer.url
     match trouble:
@@ -289,12 +310,15 @@ async def test_keys_that_cannot_be_trusted_let_nobody_in(
             issuer.keys = b"<html>"
         case "not trusted":
             monkeypatch.delenv("SSL_CERT_FILE")
-        case _:
+        case "away":
             url = "https://127.0.0.1:1/keys"
+        case _:
+            url = (tmp_path / "gone.json").as_uri()
     access = JwtAccess(KeySet(url, ALLOWED), RULES, ALLOWED)
     with pytest.raises(Unavailable) as refused:
         await who(access, a_token())
-    assert str(refused.value) == "JWKS is unavailable: its keys cannot be fetched"
+    assert str(refused.value).startswith("JWKS is unavailable: its keys cannot be fetched: ")
+    assert told in str(refused.value)
 
 
 def test_fc22_one_judge_serves_one_event_loop_after_the_other(issuer: Issuer) -> None:
