@@ -12,10 +12,10 @@ def open_access(auth: AuthSettings) -> CheckedAccess | None:
         Misconfigured: JWTs are to be judged, and it is not said whose and for whom.
     """
     if auth.tokens_file is None:
-        return _jwts(auth)
+        return open_jwts(auth)
     from adapters.file.token_file import TokenFile  # noqa: PLC0415 - only what is set
 
-    own, jwts = TokenFile(auth.tokens_file), _jwts(auth)
+    own, jwts = TokenFile(auth.tokens_file), open_jwts(auth)
     if jwts is None:
         return own
     from application.access import EitherKind  # noqa: PLC0415 - only where both are set
@@ -23,7 +23,12 @@ def open_access(auth: AuthSettings) -> CheckedAccess | None:
     return EitherKind(own, jwts)
 
 
-def _jwts(auth: AuthSettings) -> CheckedAccess | None:
+def open_jwts(auth: AuthSettings) -> CheckedAccess | None:
+    """Give the judge of JWTs, or None where no keys are set.
+
+    Raises:
+        Misconfigured: it is not said whose JWTs count, and for whom.
+    """
     if auth.jwks_url is None:
         return None
     from adapters.jwt.access import JwtAccess  # noqa: PLC0415 - only what is set
