@@ -7,6 +7,8 @@ from typing import Any, Final
 from pyiceberg.catalog import Catalog
 
 NAME: Final = "interlock"
+ATTEMPTS: Final = 3
+"""How often boto3 asks Glue before it says that it is away."""
 
 
 def sqlite_catalog(folder: Path) -> Catalog:
@@ -35,6 +37,7 @@ def glue_catalog(warehouse: str, variables: Mapping[str, str]) -> Catalog:
     given = {
         "glue.region": region,
         "s3.region": region,
+        "glue.max-retries": ATTEMPTS,
         "glue.endpoint": variables.get("AWS_ENDPOINT_URL_GLUE") or everywhere,
         "s3.endpoint": variables.get("AWS_ENDPOINT_URL_S3") or everywhere,
     }
