@@ -1,5 +1,6 @@
 """What the intake's adapters make of partial failures and faults of SQS and S3 (FC-21, FC-34)."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,10 +41,8 @@ def failed(number: int, code: str, *, senders_fault: bool) -> dict[str, Any]:
     return {"Id": str(number), "Code": code, "Message": "secret", "SenderFault": senders_fault}
 
 
-def bodies_of(request: Any) -> list[str]:
+def entries_of(request: Any) -> list[str]:
     """Give the ids of the entries of a SendMessageBatch, as it goes over the wire."""
-    import json
-
     return [entry["Id"] for entry in json.loads(request["body"])["Entries"]]
 
 
@@ -54,7 +53,7 @@ async def test_fc21_of_a_send_only_refused_entries_are_sent_again(queue: SQSInta
     ]
     with answering(ministack.aws.sqs.client(), "SendMessageBatch", answers) as seen:
         assert await queue.send(["{}"] * 4) == ["m0", "m1", "m2", "m3"]
-    assert [bodies_of(request) for request in seen] == [["0", "1", "2", "3"], ["2"]]
+    assert [entries_of(request) for request in seen] == [["0", "1", "2", "3"], ["2"]]
 
 
 async def test_fc21_the_senders_fault_is_not_sent_again(queue: SQSIntakeQueue, ministack: Engine) -> None:
@@ -175,7 +174,7 @@ async def test_what_s3_refuses_is_told_as_what_the_caller_can_do(
 
 async def test_fc25_a_page_says_that_it_is_the_last_and_not_its_size(objects: S3ObjectStore, ministack: Engine) -> None:
     one = {"Key": "raw/a", "Size": 1}
-    answers = [
+    answers: list[dict[str, Any]] = [
         {"Contents": [one], "IsTruncated": True},
         {"Contents": [one, one], "IsTruncated": False},
         {"IsTruncated": False},

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from adapters.filesystem import object_store
 from adapters.filesystem.object_store import ABANDONED_SECONDS, PARTS, FilesystemObjectStore
 from adapters.memory.object_store import MemoryObjectStore
 from adapters.zstd.object_store import ZstdObjectStore, compress
@@ -116,7 +115,7 @@ async def test_trouble_of_the_disk_is_told_as_what_the_caller_can_do(
 ) -> None:
     objects = FilesystemObjectStore(tmp_path)
     await objects.put("raw/a", b"x")
-    monkeypatch.setattr(object_store.os, call, failing(error))
+    monkeypatch.setattr(os, call, failing(error))
     with pytest.raises(kind, match=told):
         await objects.put("raw/b", b"x")
     monkeypatch.undo()
