@@ -14,7 +14,7 @@ from tests.entrypoints.test_cli_processes import running, until
 JSON = {"Content-Type": "application/json"}
 
 
-@pytest.mark.parametrize("answers", [1, 40, 150])
+@pytest.mark.parametrize("answers", [1, 100])
 def test_r501_a_message_that_was_answered_survives_the_death_of_the_process(tmp_path: Path, answers: int) -> None:
     answered: dict[str, str] = {}
     stopped = threading.Event()
