@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from application.intake import Intake
     from entrypoints.engines.dedup import DedupEngine
     from entrypoints.engines.intake import IntakeEngine
+    from entrypoints.engines.lake import LakeEngine
     from entrypoints.grpc.calls import Service
     from entrypoints.worker.intake import Gathering
     from entrypoints.worker.transitions import Consumption
@@ -131,6 +132,13 @@ def open_intake(settings: Settings) -> "IntakeEngine":
     from entrypoints.engines.intake import IntakeEngine  # noqa: PLC0415 - the front door's alone
 
     return IntakeEngine(settings)
+
+
+def open_lake(settings: Settings) -> "LakeEngine":
+    """Give the lake's table and the objects it is filled from. Nothing is opened before its first use."""
+    from entrypoints.engines.lake import LakeEngine  # noqa: PLC0415 - the daily job's alone
+
+    return LakeEngine(settings)
 
 
 def open_front_door(settings: Settings, engine: "IntakeEngine") -> IntakeQueue | None:

@@ -70,12 +70,10 @@ def query(
     Example: interlock query "select type, count(*) from events group by type"
     """
     from adapters.iceberg.query import ask
-    from entrypoints.engines.lake import open_table
-
-    source = open_table(shared_settings())
 
     async def work() -> None:
-        await asyncio.to_thread(lambda: print_rows(ask(source.table(), sql), shape))
+        async with _opened() as engine:
+            await asyncio.to_thread(lambda: print_rows(ask(engine.table.table(), sql), shape))
 
     run(work(), "Asking")
 
@@ -131,9 +129,9 @@ def show(
 
 @asynccontextmanager
 async def _opened() -> "AsyncIterator[LakeEngine]":
-    from entrypoints.engines.lake import LakeEngine
+    from entrypoints.wiring import open_lake
 
-    engine = LakeEngine(shared_settings())
+    engine = open_lake(shared_settings())
     try:
         yield engine
     finally:

@@ -38,6 +38,7 @@ class LakeEngine:
 
     async def aclose(self) -> None:
         """Close connections, once no call is in hand."""
+        self.table.close()
         await self._intake.aclose()
 
 

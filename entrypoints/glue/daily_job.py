@@ -20,11 +20,13 @@ from domain.errors import Misconfigured
 from domain.objects import StoredObject
 from entrypoints.cli.output import emit
 from entrypoints.engines.intake import OBJECTS
-from entrypoints.engines.lake import LakeEngine
 from entrypoints.settings import Settings, read_variables, variable
+from entrypoints.wiring import open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from entrypoints.engines.lake import LakeEngine
 
 
 def run(spark: "SparkSession", settings: Settings, day: date, *, again: bool = False) -> RunReport:
@@ -36,7 +38,7 @@ def run(spark: "SparkSession", settings: Settings, day: date, *, again: bool = F
     """
 
     async def work() -> RunReport:
-        engine = LakeEngine(settings)
+        engine = open_lake(settings)
         try:
             loader = load_on(spark, root_of(settings), engine)
             return await run_daily_job(engine.lake, day, loader, back=settings.lake.back_days, again=again)
@@ -46,7 +48,7 @@ def run(spark: "SparkSession", settings: Settings, day: date, *, again: bool = F
     return asyncio.run(work())
 
 
-def load_on(spark: "SparkSession", root: str, engine: LakeEngine) -> Loader:
+def load_on(spark: "SparkSession", root: str, engine: "LakeEngine") -> Loader:
     """Give the loader of a cluster; see `application.daily_job.load_here`."""
     spark.conf.set("spark.sql.session.timeZone", "UTC")
 

@@ -122,7 +122,7 @@ GIVEN = {
     "INTERLOCK_LAKE__WAREHOUSE": "s3://usage-lake/tables",
     "INTERLOCK_LAKE__BACK_DAYS": "3",
     "INTERLOCK_LAKE__PROCESSES": "4",
-    "INTERLOCK_LAKE__SPILL_DIR": "/var/tmp/spill",
+    "INTERLOCK_LAKE__SPILL_DIR": "/srv/spill",
 }
 BAD = {
     "INTERLOCK_ENGINE": "postgres",
@@ -150,10 +150,10 @@ BAD = {
     "INTERLOCK_GRPC__METRICS_PORT": "-70000",
     "INTERLOCK_GRPC__MAX_MESSAGE_BYTES": "1024",
     "INTERLOCK_GRPC__GRACE_SECONDS": "-1",
-    "INTERLOCK_LAKE__TABLE": "events",
+    "INTERLOCK_LAKE__TABLE": "no-dots-here",
     "INTERLOCK_LAKE__WAREHOUSE": "/var/lake",
-    "INTERLOCK_LAKE__BACK_DAYS": "-1",
-    "INTERLOCK_LAKE__PROCESSES": "0",
+    "INTERLOCK_LAKE__BACK_DAYS": "-77",
+    "INTERLOCK_LAKE__PROCESSES": "65",
 }
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     # PySpark's own: it compares versions the old way, and leaves sockets to the collector.
     pytest.mark.filterwarnings("ignore:distutils Version classes are deprecated:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
