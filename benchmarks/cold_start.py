@@ -16,6 +16,7 @@ ENTRYPOINTS = {
     "entrypoints.aws_lambda.transitions": CORE,
     "entrypoints.aws_lambda.ingestion": CORE,
     "entrypoints.aws_lambda.activity": CORE,
+    "entrypoints.aws_lambda.intake": f"{CORE}, zstandard",
     "entrypoints.aws_lambda.operator_api": f"{CORE}, fastapi, mangum",
     "entrypoints.aws_lambda.router": f"{CORE}, temporalio.client, temporalio.contrib.pydantic",
 }
@@ -23,6 +24,7 @@ SETTINGS = {
     "INTERLOCK_ENGINE": "aws",
     "INTERLOCK_LIFECYCLE__TOPIC_ARN": "arn:aws:sns:eu-west-1:000000000000:lifecycle.fifo",
     "INTERLOCK_LIFECYCLE__QUEUE_URL": "https://sqs.eu-west-1.amazonaws.com/000000000000/lifecycle.fifo",
+    "INTERLOCK_INTAKE__BUCKET": "usage-events",
 }
 MEASURE = """
 import sys, time

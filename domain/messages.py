@@ -1,6 +1,7 @@
 """The bodies of the lifecycle topic and queue, and how they come wrapped (CONTRACTS § 5, FC-60)."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -29,13 +30,20 @@ class Outgoing(NamedTuple):
 
 
 class Received(NamedTuple):
-    """A message taken from a queue. `receipt` proves that it was handed to us; `group_id` is None off FIFO queues."""
+    """A message taken from a queue.
+
+    Attributes:
+        group_id: what it is ordered within; None off FIFO queues.
+        receipt: proves that it was handed to us.
+        sent_at: when the queue took it, in UTC; None where nobody said.
+    """
 
     message_id: str
     group_id: str | None
     body: str
     receipt: str
     receive_count: int
+    sent_at: datetime | None = None
 
 
 def held_back() -> Unavailable:

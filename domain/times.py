@@ -6,18 +6,22 @@ so that order by text is order by time.
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from domain.errors import Invalid
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(2200, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 MAX_AHEAD = timedelta(hours=24)
+_LATEST_MILLISECONDS = (LATEST - EARLIEST) // timedelta(milliseconds=1)
 
 _RFC3339 = re.compile(
     r"\d{4}-\d\d-\d\d[Tt](?:[01]\d|2[0-3]):[0-5]\d:(?P<second>\d\d)(?P<fraction>\.\d{1,32})?"
     r"(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)",
     re.ASCII,
 )
+_LONGEST = 64
+_FORM = "must be an RFC 3339 time with an offset, such as 2013-01-01T05:15:00Z"
 
 
 def parse_time(text: object, place: str = "time") -> datetime:
@@ -36,21 +40,28 @@ def parse_time(text: object, place: str = "time") -> datetime:
     Raises:
         Invalid: with `place` and the rule that is broken.
     """
-    match = _RFC3339.fullmatch(text) if isinstance(text, str) else None
-    if match is None or not isinstance(text, str):
-        raise Invalid(place, "must be an RFC 3339 time with an offset, such as 2013-01-01T05:15:00Z")
+    found = _read(text) if isinstance(text, str) and len(text) <= _LONGEST else _FORM
+    if isinstance(found, str):
+        raise Invalid(place, found)
+    return found
+
+
+@lru_cache(maxsize=64)  # an event's time is read when it is checked, and again wherever it is used
+def _read(text: str) -> datetime | str:
+    """Give the time, or the rule that is broken."""
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        return _FORM
     if match["second"] == "60":
-        raise Invalid(place, "a leap second cannot be stored; send second 59 or the next minute")
+        return "a leap second cannot be stored; send second 59 or the next minute"
     fraction = match["fraction"]
     if fraction and len(fraction) > 7:  # noqa: PLR2004 - a point and six digits
         text = text.replace(fraction, fraction[:7])
     try:
         moment = datetime.fromisoformat(text.upper()).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise Invalid(place, "is not a date and time of the calendar") from None
-    if not EARLIEST <= moment <= LATEST:
-        raise Invalid(place, "must lie in the years 1970 to 2200")
-    return moment
+        return "is not a date and time of the calendar"
+    return moment if EARLIEST <= moment <= LATEST else "must lie in the years 1970 to 2200"
 
 
 def format_time(moment: datetime) -> str:
@@ -67,6 +78,17 @@ def format_time(moment: datetime) -> str:
             raise Invalid("time", "has no offset")
         moment = moment.astimezone(UTC)
     return moment.isoformat(timespec="microseconds")[:26] + "Z"
+
+
+def from_milliseconds(count: int, place: str = "time") -> datetime:
+    """Read a time that is declared to be in milliseconds since 1970, such as SQS gives; other units are not guessed.
+
+    Raises:
+        Invalid: with `place`; it does not lie in the years 1970 to 2200.
+    """
+    if not 0 <= count <= _LATEST_MILLISECONDS:
+        raise Invalid(place, "must be milliseconds since 1970, in the years 1970 to 2200")
+    return EARLIEST + timedelta(milliseconds=count)
 
 
 def check_not_ahead(moment: datetime, now: datetime, place: str = "time") -> None:

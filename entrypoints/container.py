@@ -11,6 +11,8 @@ from entrypoints.wiring import (
     make_consumption,
     make_dedup_service,
     make_explain,
+    make_gathering,
+    make_intake,
     make_metrics,
     make_platform,
     make_skip_list_service,
@@ -19,6 +21,8 @@ from entrypoints.wiring import (
     open_dedup,
     open_engine,
     open_event_bus,
+    open_front_door,
+    open_intake,
     open_router_stores,
     open_skip_list,
 )
@@ -42,7 +46,14 @@ class Container(containers.DeclarativeContainer):
     event_bus = providers.Singleton(open_event_bus, settings)
     router_stores = providers.Singleton(open_router_stores, settings)
     explain = providers.Singleton(make_explain, settings, router_stores, skip_list, metrics)
-    app = providers.Singleton(make_app, settings, platform, access, activity, metrics.provided.text, explain)
+    intake_engine = providers.Singleton(open_intake, settings)
+    intake_queue = intake_engine.provided.queue
+    intake = providers.Singleton(make_intake, intake_engine, metrics)
+    front_door = providers.Singleton(open_front_door, settings, intake_engine)
+    gathering = providers.Singleton(make_gathering, settings)
+    app = providers.Singleton(
+        make_app, settings, platform, access, activity, metrics.provided.text, explain, front_door
+    )
     dedup = providers.Singleton(open_dedup, settings, metrics)
     dedup_service = providers.Singleton(make_dedup_service, settings, dedup, metrics)
     skip_list_service = providers.Singleton(make_skip_list_service, skip_list)

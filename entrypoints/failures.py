@@ -1,10 +1,14 @@
 """How a failure is told in logs: by code and reason, never with content."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from domain.errors import InterlockError
+
+if TYPE_CHECKING:
+    from domain.intake import Rejection
 
 
 def code_of(error: BaseException) -> str:
@@ -22,6 +26,18 @@ def reason_of(error: BaseException) -> str:
     if place is None:
         return "a fault in the code"
     return f"a fault in the code: {Path(place.tb_frame.f_code.co_filename).name}, line {place.tb_lineno}"
+
+
+def rejection_fields(message_id: str, rejections: "Sequence[Rejection]") -> dict[str, str | int]:
+    """Give what a log line says of a message with broken events: the first of them, and how many there are."""
+    first = rejections[0]
+    return {
+        "message_id": message_id,
+        "code": first.code,
+        "stage": first.stage,
+        "reason": first.without_content(),
+        "rejections": len(rejections),
+    }
 
 
 @contextmanager

@@ -77,12 +77,55 @@ class LifecycleSettings(_Group):
     ] = 30
 
 
+JWT_ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+
+
+def _are_algorithms(text: str) -> str:
+    if not set(text.split(",")) <= set(JWT_ALGORITHMS):
+        raise ValueError("others")
+    return text
+
+
 class AuthSettings(_Group):
     """Who may call the API."""
 
     tokens_file: Annotated[
         Path | None, Field(description="file of hashed tokens, made by `interlock token create`")
     ] = None
+    jwks_url: Annotated[
+        str | None,
+        Field(
+            pattern=r"^(https://[^\s/@]+(/\S*)?|file:///\S+)$",
+            description="keys of the issuer of JWTs: https:// or file://",
+        ),
+    ] = None
+    jwt_issuer: Annotated[
+        str | None, Field(min_length=1, description="`iss` of JWTs, exactly; needed with jwks_url")
+    ] = None
+    jwt_audience: Annotated[
+        str | None, Field(min_length=1, description="`aud` of JWTs, or one of its values; needed with jwks_url")
+    ] = None
+    jwt_algorithms: Annotated[
+        str,
+        AfterValidator(_are_algorithms),
+        Field(
+            description=f"signatures of JWTs that count, with commas between them; among {', '.join(JWT_ALGORITHMS)}"
+        ),
+    ] = "RS256,ES256"
+    jwt_scopes_claim: Annotated[
+        str, Field(min_length=1, description="claim of JWTs with the scopes: a list, or text with spaces between them")
+    ] = "scope"
+    jwt_scope_prefix: Annotated[str, Field(description="what stands before ingest, view and operate in that claim")] = (
+        ""
+    )
+    jwks_max_age_seconds: Annotated[
+        float, Field(ge=20, le=86400, description="seconds after which a key that the issuer took back counts no more")
+    ] = 300.0
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is anything that tokens are judged by."""
+        return self.tokens_file is not None or self.jwks_url is not None
 
 
 class HttpSettings(_Group):
@@ -362,6 +405,72 @@ class RedactionSettings(_Group):
     ] = None
 
 
+class IntakeSettings(_Group):
+    """The front door: its queue, and where its messages are kept."""
+
+    bucket: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$",
+            description="name of the S3 bucket: 3-63 of a-z 0-9 . -, as `interlock tables create` prints it",
+        ),
+    ] = None
+    queue_url: Annotated[
+        str | None,
+        Field(
+            pattern=r"^https?://\S+/[A-Za-z0-9_-]{1,80}$",
+            description="URL of the SQS standard queue, as `interlock tables create` prints it",
+        ),
+    ] = None
+    max_receives: Annotated[
+        int, Field(ge=1, le=1000, description="deliveries before a message goes to the dead-letter queue, 1-1000")
+    ] = 5
+    visibility_seconds: Annotated[
+        int, Field(ge=2, le=43200, description="seconds that a received message stays hidden, 2-43200")
+    ] = 60
+    window_seconds: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=300,
+            description="seconds that `interlock worker intake` gathers messages for one object, at most 300; "
+            "at most a third of visibility_seconds counts",
+        ),
+    ] = 5.0
+
+
+class LakeSettings(_Group):
+    """The lake: the table that the daily job fills and `interlock query` reads."""
+
+    table: Annotated[
+        str,
+        Field(pattern=r"^[a-z0-9_]{1,128}\.[a-z0-9_]{1,128}$", description="name of the table: database.table"),
+    ] = "interlock.events"
+    warehouse: Annotated[
+        str | None,
+        Field(
+            pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/\S*)?$",
+            description="where the table's files are on aws: s3://bucket/folder; unset means lake/ in the intake's one",
+        ),
+    ] = None
+    back_days: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=366,
+            description="days before its own that the daily job looks at for objects that came after their day, 0-366",
+        ),
+    ] = 14
+    processes: Annotated[
+        int,
+        Field(ge=1, le=64, description="processes of the daily job, 1-64; each needs about 300 MB"),
+    ] = 2
+    spill_dir: Annotated[
+        Path | None,
+        Field(description="folder for the daily job's temporary files; unset means the system's folder for such"),
+    ] = None
+
+
 class Settings(_Group):
     """Everything that can be set."""
 
@@ -382,6 +491,8 @@ class Settings(_Group):
     router: RouterSettings = RouterSettings()
     activity: ActivitySettings = ActivitySettings()
     redaction: RedactionSettings = RedactionSettings()
+    intake: IntakeSettings = IntakeSettings()
+    lake: LakeSettings = LakeSettings()
 
 
 def fields(

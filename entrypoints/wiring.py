@@ -14,7 +14,9 @@ from domain.errors import InterlockError, Misconfigured
 from domain.messages import Outgoing
 from entrypoints.durations import read_duration
 from entrypoints.settings import Settings, load_definition, variable
+from ports.access import CheckedAccess
 from ports.event_store import EventStore
+from ports.intake_queue import IntakeQueue
 from ports.message_queue import MessageQueue
 from ports.metrics import Metrics
 from ports.publisher import Publisher
@@ -22,15 +24,18 @@ from ports.publisher import Publisher
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from adapters.file.token_file import TokenFile
     from adapters.prometheus.metrics import PrometheusMetrics
     from application.explain import Explain
+    from application.intake import Intake
     from entrypoints.engines.activity import ActivityEngine
     from entrypoints.engines.dedup import DedupEngine
     from entrypoints.engines.event_bus import EventBusEngine
+    from entrypoints.engines.intake import IntakeEngine
+    from entrypoints.engines.lake import LakeEngine
     from entrypoints.engines.router import RouterStores
     from entrypoints.engines.skip_list import SkipListEngine
     from entrypoints.grpc.calls import Service
+    from entrypoints.worker.intake import Gathering
     from entrypoints.worker.transitions import Consumption
 
 
@@ -171,6 +176,49 @@ def make_skip_list_service(engine: "SkipListEngine") -> "Service":
     return SkipListService(lambda: engine.store, SystemClock()).service
 
 
+def open_intake(settings: Settings) -> "IntakeEngine":
+    """Give the front door's queue and object store. Nothing is opened before its first use."""
+    from entrypoints.engines.intake import IntakeEngine  # noqa: PLC0415 - the front door's alone
+
+    return IntakeEngine(settings)
+
+
+def open_lake(settings: Settings) -> "LakeEngine":
+    """Give the lake's table and the objects it is filled from. Nothing is opened before its first use."""
+    from entrypoints.engines.lake import LakeEngine  # noqa: PLC0415 - the daily job's alone
+
+    return LakeEngine(settings)
+
+
+def open_front_door(settings: Settings, engine: "IntakeEngine") -> IntakeQueue | None:
+    """Give the queue behind `POST /v1/intake`; None where none is set on aws: the gateway is the door there."""
+    return None if settings.engine == "aws" and settings.intake.queue_url is None else engine.queue
+
+
+def make_intake(engine: "IntakeEngine", metrics: Metrics) -> "Intake":
+    """Put the front door's processor together.
+
+    Raises:
+        Misconfigured: a setting that is needed is missing.
+    """
+    from application.intake import Intake  # noqa: PLC0415 - the front door's alone
+
+    return Intake(engine.objects, SystemClock(), metrics)
+
+
+def make_gathering(settings: Settings) -> "Gathering":
+    """Say how a worker takes messages from the intake queue."""
+    from entrypoints.worker.intake import Gathering  # noqa: PLC0415 - the worker's alone
+
+    return Gathering(
+        batch=1000,
+        receivers=1,
+        wait_seconds=1.0 if settings.engine != "aws" else 5.0,
+        window_seconds=settings.intake.window_seconds,
+        visibility_seconds=settings.intake.visibility_seconds,
+    )
+
+
 def make_platform(
     settings: Settings,
     engine: Engine,
@@ -216,25 +264,27 @@ def make_metrics() -> "PrometheusMetrics":
     return PrometheusMetrics()
 
 
-def open_access(settings: Settings) -> "TokenFile | None":
-    """Give the judge of tokens, or None where no tokens file is set.
+def open_access(settings: Settings) -> CheckedAccess | None:
+    """Give the judge of tokens, or None where neither a tokens file nor keys for JWTs are set.
 
     Whoever serves decides whether nobody or everybody gets in then.
-    """
-    if settings.auth.tokens_file is None:
-        return None
-    from adapters.file.token_file import TokenFile  # noqa: PLC0415 - the API's alone
 
-    return TokenFile(settings.auth.tokens_file)
+    Raises:
+        Misconfigured: JWTs are to be judged, and it is not said whose.
+    """
+    from entrypoints.engines import access  # noqa: PLC0415 - only those need it whom somebody calls
+
+    return access.open_access(settings.auth)
 
 
 def make_app(
     settings: Settings,
     platform: Platform,
-    access: "TokenFile | None",
+    access: CheckedAccess | None,
     activity: "ActivityEngine",
     metrics_text: Callable[[], bytes] | None = None,
     explain: "Explain | None" = None,
+    intake: IntakeQueue | None = None,
 ) -> "FastAPI":
     """Give the HTTP API, ready when the store answers and the tokens can be read.
 
@@ -245,8 +295,9 @@ def make_app(
         activity: whose reader answers about accounts.
         metrics_text: gives the figures for `/metrics`; None leaves that path out.
         explain: says where an event would go; None leaves that path out.
+        intake: the front door's queue; None leaves its path out.
     """
-    from entrypoints.http.app import create_app  # noqa: PLC0415 - the API's alone
+    from entrypoints.http.app import Beside, create_app  # noqa: PLC0415 - the API's alone
 
     async def store() -> None:
         await platform.store.head("-")
@@ -257,9 +308,8 @@ def make_app(
     return create_app(
         platform,
         access=access,
-        activity=activity.history,
+        beside=Beside(activity.history, intake, explain),
         metrics_text=metrics_text,
-        explain=explain,
         readiness=readiness,
         max_body_bytes=settings.http.max_body_bytes,
     )

@@ -19,3 +19,15 @@ class Access(Protocol):
             Unavailable: what tokens are judged by cannot be read.
         """
         ...
+
+
+class CheckedAccess(Access, Protocol):
+    """A judge that can say beforehand whether it could judge."""
+
+    async def check(self) -> None:
+        """Make sure that tokens can be judged.
+
+        Raises:
+            Unavailable: what they are judged by cannot be read.
+        """
+        ...

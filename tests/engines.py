@@ -27,7 +27,9 @@ from adapters.dynamodb.key_table import create_key_table
 from adapters.dynamodb.settings_table import create_settings_table
 from adapters.dynamodb.table import create_table
 from adapters.eventbridge.resources import create_event_queue
+from adapters.s3.resources import create_bucket
 from adapters.sns.resources import TopicAndQueue, create_topic_and_queue
+from adapters.sqs.resources import QueuePair, create_standard_queue
 
 REGION = "us-east-1"
 START_SECONDS = 30.0
@@ -160,14 +162,15 @@ def activity_table(engine: Engine) -> Iterator[str]:
 
 @contextmanager
 def bucket(engine: Engine) -> Iterator[str]:
-    """Give a bucket of its own to a test; it is emptied afterwards."""
+    """Give a bucket of its own to a test."""
     name = f"interlock-test-{uuid.uuid4().hex[:12]}"
-    client = engine.aws.s3.client()
-    client.create_bucket(Bucket=name)
+    s3 = engine.aws.s3.client()
+    create_bucket(s3, name)
     yield name
-    for entry in client.list_objects_v2(Bucket=name).get("Contents", []):
-        client.delete_object(Bucket=name, Key=entry.get("Key", ""))
-    client.delete_bucket(Bucket=name)
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=name):
+        for found in page.get("Contents", []):
+            s3.delete_object(Bucket=name, Key=found.get("Key", ""))
+    s3.delete_bucket(Bucket=name)
 
 
 @contextmanager
@@ -203,6 +206,15 @@ def event_queue(engine: Engine, *, visibility_seconds: int = 60, max_receives: i
     events.remove_targets(Rule=name, EventBusName=name, Ids=["queue"])
     events.delete_rule(Name=name, EventBusName=name)
     events.delete_event_bus(Name=name)
+
+
+@contextmanager
+def standard_queue(engine: Engine, *, visibility_seconds: int, max_receives: int) -> Iterator[QueuePair]:
+    """Give a standard queue and a dead-letter queue of its own to a test."""
+    name = f"interlock-test-{uuid.uuid4().hex[:12]}"
+    sqs = engine.aws.sqs.client()
+    made = create_standard_queue(sqs, name, visibility_seconds=visibility_seconds, max_receives=max_receives)
+    yield made
     sqs.delete_queue(QueueUrl=made.queue_url)
     sqs.delete_queue(QueueUrl=made.dead_letter_url)
 

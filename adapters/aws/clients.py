@@ -16,11 +16,13 @@ from adapters.aws.errors import error_code, translate
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_events import EventBridgeClient
+    from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sns import SNSClient
     from mypy_boto3_sqs import SQSClient
 
 LONGEST_POLL: Final = 20
+LONGEST_FUNCTION: Final = 900
 
 
 class _Closable(Protocol):
@@ -89,7 +91,7 @@ class Aws:
         region: name of the AWS region.
         workers: how many calls may run at a time, and connections a client keeps.
         connect_timeout: seconds.
-        read_timeout: seconds; receiving from SQS waits up to 20 s more.
+        read_timeout: seconds; receiving from SQS waits up to 20 s more, and calling a function 15 minutes.
         attempts: how often boto3 sends a request at all, in its standard retry mode.
     """
 
@@ -123,6 +125,11 @@ class Aws:
         return Service("EventBridge", lambda: self._make("events"), self._pool)
 
     @cached_property
+    def functions(self) -> "Service[LambdaClient]":
+        """Lambda."""
+        return Service("Lambda", lambda: self._make("lambda", LONGEST_FUNCTION), self._pool)
+
+    @cached_property
     def s3(self) -> "Service[S3Client]":
         """S3."""
         return Service("S3", lambda: self._make("s3"), self._pool)
@@ -140,7 +147,7 @@ class Aws:
     def close(self) -> None:
         """Wait for the calls that run, then close the connections."""
         self._pool.shutdown()
-        for service in (self.dynamodb, self.events, self.s3, self.sns, self.sqs):
+        for service in (self.dynamodb, self.events, self.functions, self.s3, self.sns, self.sqs):
             service.close()
 
     def _make(self, service: str, patience: float = 0.0) -> Any:

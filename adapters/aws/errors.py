@@ -53,6 +53,7 @@ _TRY_AGAIN: Final = frozenset(
 _NOT_THERE: Final = frozenset(
     {
         "AWS.SimpleQueueService.NonExistentQueue",
+        "NoSuchBucket",
         "NotFound",
         "NotFoundException",
         "QueueDoesNotExist",

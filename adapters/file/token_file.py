@@ -22,7 +22,7 @@ from domain.errors import Invalid, Misconfigured, Unavailable
 
 Records = Mapping[str, TokenRecord]
 
-_DEPENDENCY: Final = "tokens file"
+DEPENDENCY: Final = "tokens file"
 
 
 class TokenFile:
@@ -60,7 +60,7 @@ class TokenFile:
     async def _current(self) -> Records:
         future: asyncio.Future[Records] = asyncio.get_running_loop().create_future()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._look_always, name=_DEPENDENCY, daemon=True)
+            self._thread = threading.Thread(target=self._look_always, name=DEPENDENCY, daemon=True)
             self._thread.start()
         # Whoever comes while the disk hangs is refused at once, or requests would pile up.
         if time.monotonic() - self._looking_since < self._patience:
@@ -68,7 +68,7 @@ class TokenFile:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._patience):
                     return await future
-        raise Unavailable(_DEPENDENCY, "its disk does not answer")
+        raise Unavailable(DEPENDENCY, "its disk does not answer")
 
     def _look_always(self) -> None:
         while True:
@@ -89,9 +89,9 @@ class TokenFile:
                 self._records = read_tokens(raw)
                 self._seen = _fingerprint(status)
         except OSError as error:
-            return {}, Unavailable(_DEPENDENCY, error.strerror or type(error).__name__)
+            return {}, Unavailable(DEPENDENCY, error.strerror or type(error).__name__)
         except Invalid as error:
-            return {}, Unavailable(_DEPENDENCY, str(error))
+            return {}, Unavailable(DEPENDENCY, str(error))
         except Exception as error:  # noqa: BLE001 - a fault of ours, which is the callers' to tell
             return {}, error
         return self._records, None

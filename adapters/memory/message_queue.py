@@ -21,6 +21,7 @@ class _Message:
     message_id: str
     group_id: str
     body: str
+    sent_at: datetime
     receive_count: int = 0
     handouts: int = 0
     receipt: str = ""
@@ -64,7 +65,7 @@ class MemoryQueue:
         if message.deduplication_id in self._seen:
             return
         self._seen[message.deduplication_id] = now
-        self._add(_Message(self._ids.new_id(), message.group_id, message.body))
+        self._add(_Message(self._ids.new_id(), message.group_id, message.body, now))
 
     async def receive(self, limit: int, wait_seconds: float, /) -> list[Received]:
         """Take messages; see the port. Waiting ends at the first message or after `wait_seconds` of real time."""
@@ -94,6 +95,22 @@ class MemoryQueue:
                 held.receipt = ""
         self._arrival.set()
 
+    def listed(self) -> list[tuple[str, str, str]]:
+        """Give id, group and body of every message, group by group; for looking at dead letters."""
+        return [
+            (message.message_id, group_id, message.body)
+            for group_id, group in self._groups.items()
+            for message in group
+        ]
+
+    def take_out(self, group_id: str, message_id: str) -> bool:
+        """Take out a message, whoever holds it; false where it is not there."""
+        group = self._groups.get(group_id, deque())
+        found = next((message for message in group if message.message_id == message_id), None)
+        if found is not None:
+            self._remove(group_id, found)
+        return found is not None
+
     def _add(self, message: _Message) -> None:
         self._groups.setdefault(message.group_id, deque()).append(message)
         self._arrival.set()
@@ -115,7 +132,14 @@ class MemoryQueue:
                 message.receipt = self._ids.new_id()
                 message.hidden_until = now + self._visibility
                 taken.append(
-                    Received(message.message_id, group_id, message.body, message.receipt, message.receive_count)
+                    Received(
+                        message.message_id,
+                        group_id,
+                        message.body,
+                        message.receipt,
+                        message.receive_count,
+                        message.sent_at,
+                    )
                 )
             if not group:
                 del self._groups[group_id]
@@ -133,7 +157,8 @@ class MemoryQueue:
 
     def _bury(self, message: _Message) -> None:
         if self._dead_letters is not None:
-            self._dead_letters._add(_Message(message.message_id, message.group_id, message.body))  # noqa: SLF001 - same class
+            dead = _Message(message.message_id, message.group_id, message.body, message.sent_at)
+            self._dead_letters._add(dead)  # noqa: SLF001 - same class
 
     def _held(self, message: Received) -> _Message | None:
         """Find a message that is still in flight under this receipt."""
@@ -147,9 +172,12 @@ class MemoryQueue:
         held = self._held(message)
         if held is None:
             return False
-        group = self._groups[held.group_id]
-        group.remove(held)
-        if not group:
-            del self._groups[held.group_id]
-        self._arrival.set()
+        self._remove(held.group_id, held)
         return True
+
+    def _remove(self, group_id: str, message: _Message) -> None:
+        group = self._groups[group_id]
+        group.remove(message)
+        if not group:
+            del self._groups[group_id]
+        self._arrival.set()

@@ -42,6 +42,7 @@ QUEUES: Final = (
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX published_by_end ON published (until);
     """,
+    "ALTER TABLE messages ADD COLUMN sent_at INTEGER;",
 )
 
 _FORGET: Final = """
@@ -50,14 +51,14 @@ _FORGET: Final = """
 _REMEMBER: Final = """
     INSERT INTO published VALUES (?, ?, ?)
     ON CONFLICT (queue, deduplication_id) DO UPDATE SET until = excluded.until WHERE until <= ?"""
-_PUT: Final = "INSERT INTO messages (queue, group_id, body) VALUES (?, ?, ?)"
+_PUT: Final = "INSERT INTO messages (queue, group_id, body, sent_at) VALUES (?, ?, ?, ?)"
 _PUT_GROUP: Final = "INSERT INTO groups VALUES (?, ?, ?, 0) ON CONFLICT (queue, group_id) DO NOTHING"
 _REOPEN: Final = "UPDATE groups SET hidden_until = 0 WHERE queue = ? AND hidden_until BETWEEN 1 AND ?"
 _READY: Final = """
     SELECT group_id FROM groups INDEXED BY groups_by_turn WHERE queue = ? AND hidden_until = 0 ORDER BY first LIMIT ?"""
 _NEXT_END: Final = "SELECT min(hidden_until) FROM groups WHERE queue = ? AND hidden_until > 0"
 _PREFIX: Final = """
-    SELECT seq, body, hidden_until, receipt, receive_count, handouts FROM messages
+    SELECT seq, body, hidden_until, receipt, receive_count, handouts, sent_at FROM messages
     WHERE queue = ? AND group_id = ? ORDER BY seq LIMIT ?"""
 _TAKE: Final = """
     UPDATE messages SET hidden_until = ?, receipt = ?, receive_count = ?, handouts = handouts + 1 WHERE seq = ?"""
@@ -154,7 +155,7 @@ class SqliteMessageQueue:
         taken: list[Received] = []
         spent: list[tuple[str | None, int]] = []
         rows = connection.execute(_PREFIX, (self._name, group_id, limit))
-        for seq, body, hidden_until, receipt, receive_count, handouts in rows:
+        for seq, body, hidden_until, receipt, receive_count, handouts, sent_at in rows:
             if hidden_until > now:
                 break
             timed_out = receipt is not None
@@ -163,14 +164,15 @@ class SqliteMessageQueue:
                 spent.append((self._dead_letters, seq))
             else:
                 counted = receive_count if timed_out else receive_count + 1
-                taken.append(Received(str(seq), group_id, body, self._ids.new_id(), counted))
+                sent = None if sent_at is None else _EPOCH + timedelta(microseconds=sent_at)
+                taken.append(Received(str(seq), group_id, body, self._ids.new_id(), counted, sent))
         if spent:
             connection.executemany(_BURY, spent)
-            self._set_groups(connection, self._dead_letters or "", [group_id], now)
+            set_groups(connection, self._dead_letters or "", [group_id], now)
             return self._take_group(connection, group_id, limit, now)
         until = now + self._visibility
         connection.executemany(_TAKE, [(until, m.receipt, m.receive_count, int(m.message_id)) for m in taken])
-        self._set_groups(connection, self._name, [group_id], now)
+        set_groups(connection, self._name, [group_id], now)
         return taken
 
     def _change(self, connection: sqlite3.Connection, statement: str, messages: Sequence[Received]) -> list[Received]:
@@ -181,19 +183,8 @@ class SqliteMessageQueue:
             for message in messages
             if not connection.execute(statement, (message.message_id, self._name, message.receipt, now)).rowcount
         ]
-        self._set_groups(connection, self._name, dict.fromkeys(message.group_id or "" for message in messages), now)
+        set_groups(connection, self._name, dict.fromkeys(message.group_id or "" for message in messages), now)
         return stale
-
-    @staticmethod
-    def _set_groups(connection: sqlite3.Connection, queue: str, group_ids: Iterable[str], now: int) -> None:
-        """Bring the rows of groups up to date with their messages."""
-        for group_id in group_ids:
-            first = connection.execute(_FIRST, (queue, group_id)).fetchone()
-            if first is None:
-                connection.execute(_DROP_GROUP, (queue, group_id))
-            else:
-                seq, hidden_until = first
-                connection.execute(_SET_GROUP, (queue, group_id, seq, hidden_until if hidden_until > now else 0))
 
 
 def put(connection: sqlite3.Connection, queue: str, messages: Sequence[Outgoing], now: datetime) -> None:
@@ -203,8 +194,19 @@ def put(connection: sqlite3.Connection, queue: str, messages: Sequence[Outgoing]
     connection.execute(_FORGET, (at, max(_FORGET_AT_ONCE, 2 * len(messages))))
     for message in messages:
         if connection.execute(_REMEMBER, (queue, message.deduplication_id, until, at)).rowcount:
-            seq = connection.execute(_PUT, (queue, message.group_id, message.body)).lastrowid
+            seq = connection.execute(_PUT, (queue, message.group_id, message.body, at)).lastrowid
             connection.execute(_PUT_GROUP, (queue, message.group_id, seq))
+
+
+def set_groups(connection: sqlite3.Connection, queue: str, group_ids: Iterable[str], now: int) -> None:
+    """Bring the rows of groups up to date with their messages."""
+    for group_id in group_ids:
+        first = connection.execute(_FIRST, (queue, group_id)).fetchone()
+        if first is None:
+            connection.execute(_DROP_GROUP, (queue, group_id))
+        else:
+            seq, hidden_until = first
+            connection.execute(_SET_GROUP, (queue, group_id, seq, hidden_until if hidden_until > now else 0))
 
 
 def microseconds(moment: datetime) -> int:

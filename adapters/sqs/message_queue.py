@@ -9,6 +9,7 @@ from adapters.aws.clients import LONGEST_POLL, Aws
 from adapters.aws.errors import is_transient
 from domain.errors import Misconfigured, Unavailable
 from domain.messages import Received
+from domain.times import from_milliseconds
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.type_defs import BatchResultErrorEntryTypeDef, MessageTypeDef
@@ -53,11 +54,11 @@ class SQSMessageQueue:
                 QueueUrl=self._url,
                 MaxNumberOfMessages=min(limit, MAX_ENTRIES),
                 WaitTimeSeconds=min(math.ceil(wait_seconds), LONGEST_POLL),
-                MessageSystemAttributeNames=["MessageGroupId", "ApproximateReceiveCount"],
+                MessageSystemAttributeNames=["MessageGroupId", "ApproximateReceiveCount", "SentTimestamp"],
                 **attempt,
             )
         )
-        return [_received(message) for message in answer.get("Messages", [])]
+        return [received(message) for message in answer.get("Messages", [])]
 
     async def delete(self, messages: Sequence[Received], /) -> list[Received]:
         """Delete handled messages; give back those whose receipt had run out.
@@ -77,7 +78,7 @@ class SQSMessageQueue:
             )
             return answer.get("Failed", [])
 
-        return await _in_tens(messages, delete)
+        return await in_tens(messages, delete)
 
     async def release(self, messages: Sequence[Received], /) -> None:
         """Make messages visible at once, in order.
@@ -98,10 +99,10 @@ class SQSMessageQueue:
             )
             return answer.get("Failed", [])
 
-        await _in_tens(messages, release)
+        await in_tens(messages, release)
 
 
-async def _in_tens(
+async def in_tens(
     messages: Sequence[Received],
     call: "Callable[[Sequence[Received]], Awaitable[Sequence[BatchResultErrorEntryTypeDef]]]",
 ) -> list[Received]:
@@ -135,7 +136,8 @@ def _tens(messages: Sequence[Received]) -> Iterator[Sequence[Received]]:
         yield messages[start : start + MAX_ENTRIES]
 
 
-def _received(message: "MessageTypeDef") -> Received:
+def received(message: "MessageTypeDef") -> Received:
+    """Read a message as SQS hands it out, with its system attributes."""
     attributes = message.get("Attributes", {})
     return Received(
         message_id=message.get("MessageId", ""),
@@ -143,4 +145,5 @@ def _received(message: "MessageTypeDef") -> Received:
         body=message.get("Body", ""),
         receipt=message.get("ReceiptHandle", ""),
         receive_count=int(attributes.get("ApproximateReceiveCount", "1")),
+        sent_at=from_milliseconds(int(attributes["SentTimestamp"])) if "SentTimestamp" in attributes else None,
     )

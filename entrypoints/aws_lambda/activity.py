@@ -36,7 +36,7 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, str]:
     """
     try:
         envelope = _envelope(event)
-        outcome = RUNTIME.run_alone(_record(envelope))
+        outcome = RUNTIME.run_once(lambda: _record(envelope))
     except Invalid as error:
         masked = _masked(error)
         log("error", "event refused", context, code=masked.code, reason=str(masked))

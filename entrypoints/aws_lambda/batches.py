@@ -7,6 +7,7 @@ from typing import Any, Final
 from application.consume import BatchReport
 from domain.errors import Invalid
 from domain.messages import Received
+from domain.times import from_milliseconds
 from entrypoints.aws_lambda.runtime import Context, log
 from entrypoints.failures import code_of, reason_of
 
@@ -44,6 +45,7 @@ def _received(record: object, index: int, context: Context) -> Received:
         body=body if isinstance(body, str) else "",
         receipt=record.get("receiptHandle") or "",
         receive_count=_count(attributes.get("ApproximateReceiveCount", "1"), place),
+        sent_at=_sent_at(attributes.get("SentTimestamp"), place),
     )
 
 
@@ -51,6 +53,15 @@ def _count(text: object, place: str) -> int:
     if not isinstance(text, str) or not text.isascii() or not text.isdigit():
         raise Invalid(f"{place}.attributes.ApproximateReceiveCount", "must be a number in text")
     return int(text)
+
+
+def _sent_at(text: object, place: str) -> datetime | None:
+    if text is None:
+        return None
+    place = f"{place}.attributes.SentTimestamp"
+    if not isinstance(text, str) or not text.isascii() or not text.isdigit():
+        raise Invalid(place, "must be milliseconds since 1970 in text")
+    return from_milliseconds(int(text[:20]), place)
 
 
 def deadline_of(context: Context, now: datetime) -> datetime:

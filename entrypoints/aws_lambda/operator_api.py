@@ -44,7 +44,8 @@ def _adapter(runtime: Runtime) -> Mangum:
     set_up(sys.stdout)
     access = open_access(runtime.settings)
     if access is None:
-        raise Misconfigured(variable(("auth", "tokens_file")), "is not set; the function lets nobody in without it")
+        missing = "is not set, nor are keys of JWTs; the function lets nobody in without"
+        raise Misconfigured(variable(("auth", "tokens_file")), missing)
     asyncio.set_event_loop(runtime.runner.get_loop())
     settings, metrics = runtime.settings, runtime.metrics
     explain = make_explain(settings, open_router_stores(settings), open_skip_list(settings, metrics), metrics)

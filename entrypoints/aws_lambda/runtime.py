@@ -40,8 +40,43 @@ class Context(Protocol):
         ...
 
 
-class Runtime:
-    """A container's loop, settings, platform and activity store.
+class Warm:
+    """What stays in a container from one call to the next: settings, loop and figures.
+
+    Args:
+        variables: the environment.
+
+    Raises:
+        Misconfigured: a variable cannot work.
+    """
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self.settings = read_variables(variables)
+
+    @cached_property
+    def runner(self) -> asyncio.Runner:
+        """The one loop."""
+        return asyncio.Runner()
+
+    @cached_property
+    def metrics(self) -> CloudWatchMetrics:
+        """Figures, written at the end of each call."""
+        return CloudWatchMetrics(NAMESPACE, SystemClock(), write_line)
+
+    def run_once(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run one call's work on the loop; then write its figures, also where it failed."""
+        try:
+            return self.runner.run(work())
+        finally:
+            self.metrics.flush()
+
+    def close(self) -> None:
+        """Close the loop, as at the end of a container."""
+        self.runner.close()
+
+
+class Runtime(Warm):
+    """A container of the lifecycle and of activity.
 
     Args:
         publishing: whether the function ingests events, and so needs a topic. None: it leaves the lifecycle alone.
@@ -52,7 +87,7 @@ class Runtime:
     """
 
     def __init__(self, *, publishing: bool | None, variables: Mapping[str, str] = os.environ) -> None:
-        self.settings = read_variables(variables)
+        super().__init__(variables)
         self._publishing = publishing is True
         # Adapters are imported here, while AWS starts the container at full speed; clients come with the first call.
         _ = self.activity if publishing is None else self.engine
@@ -68,37 +103,21 @@ class Runtime:
         return open_activity(self.settings, self.metrics)
 
     @cached_property
-    def runner(self) -> asyncio.Runner:
-        """The one loop."""
-        return asyncio.Runner()
-
-    @cached_property
-    def metrics(self) -> CloudWatchMetrics:
-        """Figures, written at the end of each call."""
-        return CloudWatchMetrics(NAMESPACE, SystemClock(), write_line)
-
-    @cached_property
     def platform(self) -> Platform:
         """The lifecycle's ports and rules."""
         return make_platform(self.settings, self.engine, self.metrics, publishing=self._publishing)
 
     def run(self, work: Callable[[Platform], Coroutine[Any, Any, T]]) -> T:
         """Run one call's work on the lifecycle; then write its figures, also where it failed."""
-        return self.run_alone(work(self.platform))
-
-    def run_alone(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run one call's work on the loop; then write its figures, also where it failed."""
-        try:
-            return self.runner.run(work)
-        finally:
-            self.metrics.flush()
+        platform = self.platform
+        return self.run_once(lambda: work(platform))
 
     def close(self) -> None:
         """Close clients and loop, as at the end of a container."""
         for name in ("engine", "activity"):
             if name in vars(self):
                 self.runner.run(getattr(self, name).aclose())
-        self.runner.close()
+        super().close()
 
 
 def write_line(line: str) -> None:

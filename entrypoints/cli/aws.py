@@ -106,20 +106,20 @@ async def checks(settings: Settings) -> AsyncIterator[Check]:
     """Look at tables, topic and queue."""
     engine = AwsEngine(settings)
     try:
-        yield await attempt("table", lambda: _table(engine.aws, settings), _fix(f"{CREATE}, or set {TABLE}"))
+        yield await attempt("table", lambda: _table(engine.aws, settings), fix_for(f"{CREATE}, or set {TABLE}"))
         for what, name, called in (
             ("settings table", settings.settings.table, SETTINGS_TABLE),
             ("activity", settings.activity.table, ACTIVITY),
         ):
             look = partial(_active, engine.aws, name)
-            yield await attempt(what, look, _fix(f"{CREATE}, or set {called}"))
-        yield await attempt("topic", lambda: _topic(engine.aws, settings), _fix(f"{CREATE}, then set {TOPIC}"))
-        yield await attempt("queue", lambda: _queue(engine.aws, settings), _fix(f"{CREATE}, then set {QUEUE}"))
+            yield await attempt(what, look, fix_for(f"{CREATE}, or set {called}"))
+        yield await attempt("topic", lambda: _topic(engine.aws, settings), fix_for(f"{CREATE}, then set {TOPIC}"))
+        yield await attempt("queue", lambda: _queue(engine.aws, settings), fix_for(f"{CREATE}, then set {QUEUE}"))
     finally:
         await engine.aclose()
 
 
-def _fix(of_ours: str) -> Callable[[InterlockError], str]:
+def fix_for(of_ours: str) -> Callable[[InterlockError], str]:
     """Say what to do about an error of a check.
 
     | error | fix |
@@ -132,7 +132,7 @@ def _fix(of_ours: str) -> Callable[[InterlockError], str]:
     def fix(error: InterlockError) -> str:
         if isinstance(error, Retryable):
             return "check the network, AWS_REGION and AWS_ENDPOINT_URL, then look again"
-        refused = isinstance(error, Misconfigured) and error.setting in {"DynamoDB", "SNS", "SQS"}
+        refused = isinstance(error, Misconfigured) and error.setting in {"DynamoDB", "S3", "SNS", "SQS"}
         if refused and CREATE not in str(error):
             return "correct the region, credentials or rights that the AWS SDK finds"
         return of_ours
@@ -185,11 +185,16 @@ async def _queue(aws: Aws, settings: Settings) -> str:
     if attributes.get("FifoQueue") != "true":
         raise Misconfigured(QUEUE, "names a queue that is not FIFO")
     redrive = json.loads(attributes.get("RedrivePolicy") or "{}")
-    _agrees(("lifecycle", "visibility_seconds"), settings.lifecycle.visibility_seconds, attributes["VisibilityTimeout"])
-    _agrees(("lifecycle", "max_receives"), settings.lifecycle.max_receives, redrive.get("maxReceiveCount"))
+    agrees(("lifecycle", "visibility_seconds"), settings.lifecycle.visibility_seconds, attributes["VisibilityTimeout"])
+    agrees(("lifecycle", "max_receives"), settings.lifecycle.max_receives, redrive.get("maxReceiveCount"))
     return f"{url}, dead letters to {redrive['deadLetterTargetArn'].rpartition(':')[2]}"
 
 
-def _agrees(path: tuple[str, ...], ours: int, theirs: object) -> None:
+def agrees(path: tuple[str, ...], ours: int, theirs: object) -> None:
+    """Hold a setting against what the queue itself has.
+
+    Raises:
+        Misconfigured: they differ.
+    """
     if str(ours) != str(theirs):
         raise Misconfigured(variable(path), f"is {ours}, but the queue has {theirs}: make them agree")

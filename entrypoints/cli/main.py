@@ -7,7 +7,20 @@ from typing import Annotated, Final
 import typer
 
 from domain.errors import InterlockError, Invalid, Misconfigured
-from entrypoints.cli import activity, bus, dedup, events, redaction, router, serve, skiplist, tables, tokens
+from entrypoints.cli import (
+    activity,
+    bus,
+    dedup,
+    dlq,
+    events,
+    lake,
+    redaction,
+    router,
+    serve,
+    skiplist,
+    tables,
+    tokens,
+)
 from entrypoints.cli.config import config
 from entrypoints.cli.demo import demo
 from entrypoints.cli.doctor import doctor
@@ -18,11 +31,16 @@ EXTRA_OF: Final = {
     "boto3": "aws",
     "botocore": "aws",
     "dependency_injector": "http",
+    "duckdb": "lake",
     "fastapi": "http",
+    "jwt": "jwt",
     "prometheus_client": "http",
+    "pyarrow": "lake",
+    "pyiceberg": "lake",
     "starlette": "http",
     "temporalio": "temporal",
     "uvicorn": "http",
+    "zstandard": "cli",
 }
 """Which extra brings a library that a command may find missing."""
 
@@ -58,6 +76,10 @@ app.command()(demo)
 app.add_typer(serve.api, name="api")
 app.add_typer(serve.worker, name="worker")
 app.add_typer(dedup.app, name="dedup")
+app.add_typer(dlq.app, name="dlq")
+app.command()(lake.daily_job)
+app.command()(lake.query)
+app.add_typer(lake.schema, name="schema")
 app.add_typer(events.app, name="events")
 app.add_typer(skiplist.app, name="skiplist")
 app.add_typer(router.app, name="router")

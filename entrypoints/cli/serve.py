@@ -1,4 +1,4 @@
-"""`interlock api serve`, `interlock worker transitions` and `interlock dev`: the processes that stay."""
+"""`interlock api serve`, `interlock worker transitions|intake` and `interlock dev`: the processes that stay."""
 
 import asyncio
 import contextlib
@@ -41,11 +41,6 @@ def api_group() -> None:
     """Keep `serve` a command of its own: an app of one command would become that command."""
 
 
-@worker.callback()
-def worker_group() -> None:
-    """Keep `transitions` a command of its own: an app of one command would become that command."""
-
-
 @api.command()
 def serve(
     host: Host = None,
@@ -56,19 +51,20 @@ def serve(
 
     Example: interlock api serve --port 8080
 
-    Needs a tokens file, or --insecure on a loopback address.
+    Needs a tokens file or the keys of JWTs, or --insecure on a loopback address.
     """
     settings = shared_settings()
     address = (host or settings.http.host, settings.http.port if port is None else port)
     addresses = addresses_of(address[0], ("http", "host"))
-    if settings.auth.tokens_file is None:
+    if not settings.auth.is_set:
         name = variable(("auth", "tokens_file"))
         fix = "make one with `interlock token create`"
         if not insecure:
             raise Misconfigured(name, f"is not set; {fix}, or pass --insecure on a loopback address")
         only_loopback(addresses, ("http", "host"), f"set {name} ({fix})")
     elif insecure:
-        raise typer.BadParameter("a tokens file is configured; unset it to let everybody in", param_hint="--insecure")
+        what = "a tokens file is" if settings.auth.tokens_file else "the keys of JWTs are"
+        raise typer.BadParameter(f"{what} configured; unset that to let everybody in", param_hint="--insecure")
     asyncio.run(_serve(settings, address))
 
 
@@ -89,6 +85,21 @@ def transitions(
     asyncio.run(_work(settings, batch, receivers))
 
 
+@worker.command()
+def intake(
+    batch: Annotated[int, typer.Option(min=1, max=1000, help="Messages for one object at most.")] = 1000,
+    receivers: Annotated[int | None, typer.Option(min=1, max=64, help="Batches in hand side by side.")] = None,
+) -> None:
+    """Keep the front door's messages as objects, malformed ones in quarantine; stop with Ctrl-C or SIGTERM.
+
+    Example: interlock worker intake --batch 500
+    """
+    settings = shared_settings()
+    if settings.engine == "sqlite":
+        os.nice(YIELDING)
+    asyncio.run(_keep(settings, batch, receivers))
+
+
 def dev(
     host: Host = None,
     port: Port = None,
@@ -100,7 +111,7 @@ def dev(
         bool, typer.Option("--router/--no-router", help="Route events of the bus to workflows, on Temporal.")
     ] = True,
 ) -> None:
-    """Run everything in one process on this machine: API, transitions worker, event router and its workflows.
+    """Run everything in one process on this machine: API, workers, event router and its workflows.
 
     Example: interlock dev --port 8080
 
@@ -111,7 +122,7 @@ def dev(
     settings = started_from.settings
     address = (host or settings.http.host, settings.http.port if port is None else port)
     addresses = addresses_of(address[0], ("http", "host"))
-    if settings.auth.tokens_file is None:
+    if not settings.auth.is_set:
         only_loopback(addresses, ("http", "host"), f"set {variable(('auth', 'tokens_file'))} to serve others")
 
     async def route(container: "Container", stop: asyncio.Event) -> None:
@@ -119,13 +130,24 @@ def dev(
 
         await route_beside(started_from, container, workflows or [], stop)
 
-    asyncio.run(_serve(settings, address, beside=[_consume, *([route] if with_router else [])]))
+    beside = [_consume]
+    if settings.engine != "aws" or settings.intake.bucket is not None:
+        beside.append(_gather)
+    if with_router:
+        beside.append(route)
+    asyncio.run(_serve(settings, address, beside))
 
 
 async def _consume(container: "Container", stop: asyncio.Event) -> None:
     from entrypoints.worker.transitions import consume
 
     await consume(container.platform(), container.queue(), container.consumption(), stop)
+
+
+async def _gather(container: "Container", stop: asyncio.Event) -> None:
+    from entrypoints.worker.intake import process
+
+    await process(container.intake(), container.intake_queue(), container.gathering(), stop)
 
 
 async def _serve(settings: Settings, address: tuple[str, int], beside: Sequence[Beside] = ()) -> None:
@@ -136,9 +158,12 @@ async def _serve(settings: Settings, address: tuple[str, int], beside: Sequence[
             server = _http_server(container.app())
             if beside:
                 container.queue()
+            if _gather in beside:
+                container.intake()
+                container.intake_queue()
             host, port = listener.getsockname()[:2]
             where = f"[{host}]" if ":" in host else host
-            open_to = "tokens" if settings.auth.tokens_file else "everybody on this machine"
+            open_to = "tokens" if settings.auth.is_set else "everybody on this machine"
             tell(f"Interlock listens on http://{where}:{port} (engine {settings.engine}, open to {open_to})")
             try:
                 with one_error():
@@ -155,12 +180,17 @@ async def check_tokens(settings: Settings, container: "Container") -> None:
 
     Raises:
         Misconfigured: the tokens file is missing or broken.
+        Unavailable: the keys of JWTs cannot be fetched.
     """
+    from adapters.file.token_file import DEPENDENCY as TOKENS_FILE
+
     access = container.access()
     if access is not None:
         try:
             await access.check()
         except Unavailable as error:
+            if error.dependency != TOKENS_FILE:
+                raise
             fix = f"{settings.auth.tokens_file}: {error.reason}; make it with `interlock token create`"
             raise Misconfigured(variable(("auth", "tokens_file")), fix) from None
 
@@ -174,6 +204,18 @@ async def _work(settings: Settings, batch: int | None, receivers: int | None) ->
         platform, queue = container.consumer_platform(), container.queue()
         tell(f"Interlock works through the lifecycle queue (engine {settings.engine})")
         await consume(platform, queue, how, stop)
+    tell("stopped; nothing is in hand")
+
+
+async def _keep(settings: Settings, batch: int, receivers: int | None) -> None:
+    from entrypoints.worker.intake import process
+
+    async with _running(settings) as (container, stop):
+        how = container.gathering()
+        how = how._replace(batch=batch, receivers=receivers or how.receivers)
+        intake, queue = container.intake(), container.intake_queue()
+        tell(f"Interlock works through the intake queue (engine {settings.engine})")
+        await process(intake, queue, how, stop)
     tell("stopped; nothing is in hand")
 
 
@@ -193,6 +235,7 @@ async def _running(settings: Settings) -> "AsyncIterator[tuple[Container, asynci
             await container.router_stores().aclose()
             await container.skip_list().aclose()
             await container.event_bus().aclose()
+            await container.intake_engine().aclose()
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from adapters.sqlite.message_queue import QUEUES
 from domain.errors import Misconfigured
 from entrypoints.cli.checks import Check, attempt
 from entrypoints.engines.activity import FILE as ACTIVITY_FILE
+from entrypoints.engines.intake import DEAD_LETTERS as INTAKE_DEAD_LETTERS
 from entrypoints.engines.sqlite import DEAD_LETTERS, SqliteEngine
 from entrypoints.settings import Settings, load_definition, variable
 
@@ -22,7 +23,7 @@ STATES: Final = """
         SELECT min(state) FROM heads
         UNION ALL SELECT (SELECT min(state) FROM heads WHERE heads.state > states.state) FROM states WHERE state NOTNULL
     ) SELECT state FROM states WHERE state NOTNULL"""
-DEAD: Final = f"SELECT count(*) FROM messages WHERE queue = '{DEAD_LETTERS}'"  # noqa: S608 - a name of ours
+DEAD: Final = f"SELECT count(*) FROM messages WHERE queue IN ('{DEAD_LETTERS}', '{INTAKE_DEAD_LETTERS}')"  # noqa: S608 - names of ours
 
 
 async def checks(settings: Settings) -> AsyncIterator[Check]:

@@ -30,7 +30,8 @@ def create(
 ) -> None:
     """Make the tables, topic and queues on aws, or the files on sqlite; what is there already stays.
 
-    On aws the table of settings too; and where the dedup cache's backend is dynamodb, its table.
+    On aws the table of settings too; and where the dedup cache's backend is dynamodb, its table; where the
+    intake's bucket is set, that bucket and the intake's queues.
 
     Prints the variables by which processes find what was made.
 
@@ -57,6 +58,10 @@ async def _create(settings: Settings, name: str | None, *, event_queue: bool) ->
         from entrypoints.cli import aws
 
         made |= await aws.create_for_dedup(settings)
+    if settings.engine == "aws" and settings.intake.bucket is not None:
+        from entrypoints.cli import aws_intake
+
+        made |= await aws_intake.create_for_intake(settings, settings.intake.bucket)
     return made
 
 

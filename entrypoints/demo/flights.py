@@ -142,6 +142,11 @@ def entity(flight: Flight) -> str:
     return flight.tailnum or f"flight:{flight.carrier}-{flight.flight}"
 
 
+def scheduled_at(flight: Flight) -> datetime:
+    """Give the scheduled departure in UTC."""
+    return parse_time(flight.time_hour, "time_hour") + timedelta(minutes=flight.minute)
+
+
 def to_envelope(flight: Flight) -> Attributes:
     """Write a flight as a CloudEvent (CONTRACTS § 1).
 
@@ -155,7 +160,7 @@ def to_envelope(flight: Flight) -> Attributes:
     if kind is None:
         raise Invalid("flight", f"is no event: it was neither cancelled, diverted nor over {LATE_AFTER} minutes late")
     date = f"{flight.year}-{flight.month:02}-{flight.day:02}"
-    scheduled = parse_time(flight.time_hour, "time_hour") + timedelta(minutes=flight.minute)
+    scheduled = scheduled_at(flight)
     return {
         "specversion": "1.0",
         "id": f"{date}-{flight.carrier}-{flight.flight}-{flight.origin}-{flight.sched_dep_time:04}",

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from domain.errors import Unavailable
 from entrypoints.demo.operators import Api
@@ -35,6 +35,31 @@ def command(*arguments: str) -> list[str]:
     return ["-m", "entrypoints.cli.main", *arguments]
 
 
+def intake_worker() -> list[str]:
+    """Give Python's arguments for the front door's processor."""
+    return ["-m", "entrypoints.cli.main", "worker", "intake"]
+
+
+def told(arguments: Sequence[str], folder: Path) -> Any:
+    """Run one of our commands to its end, and give the data that it prints.
+
+    Raises:
+        Unavailable: it failed.
+    """
+    with (folder / "commands.log").open("ab") as log:
+        done = subprocess.run(  # noqa: S603 - our own module
+            [sys.executable, "-m", "entrypoints.cli.main", *arguments],
+            env=_environment(folder),
+            stdout=subprocess.PIPE,
+            stderr=log,
+            check=False,
+            timeout=PATIENCE,
+        )
+    if done.returncode:
+        raise Unavailable(f"interlock {arguments[0]}", f"it ended with {done.returncode}; see {folder}/commands.log")
+    return json.loads(done.stdout)
+
+
 @contextmanager
 def running(
     arguments: Sequence[str], folder: Path, log_name: str, variables: Mapping[str, str] | None = None
@@ -47,7 +72,7 @@ def running(
         log_name: of the file for what it prints.
         variables: added to its environment.
     """
-    with (folder / log_name).open("wb") as log:
+    with (folder / log_name).open("ab") as log:
         process = subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, *arguments], env={**_environment(folder), **(variables or {})}, stdout=log, stderr=log
         )

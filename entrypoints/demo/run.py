@@ -2,8 +2,9 @@
 
 Three processes beside this one, each as in production: the API, the transitions worker and the machine feed, over one
 SQLite engine. Operators read single events while nothing else runs, and while ingestion runs at full speed; then they
-move events along. At the end everything is counted twice: from what was sent, and from what is stored. Then a part of
-the events goes through the router (`entrypoints.demo.routed`).
+move events along. Then usage events come through the front door into the lake (`entrypoints.demo.intake`), and some of
+the events go through the router (`entrypoints.demo.routed`). At the end everything is counted twice: from what was
+sent, and from what is stored.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from pydantic import BaseModel, ConfigDict
 
 from domain.errors import Misconfigured
 from domain.lifecycle import DEFAULT_LIFECYCLE, fold
-from entrypoints.demo import processes
+from entrypoints.demo import intake, processes
 from entrypoints.demo.activity import ACCOUNT, History, read_history, record_reports
 from entrypoints.demo.activity import checks as activity_checks
 from entrypoints.demo.feed import messages
@@ -65,6 +66,7 @@ class Summary(BaseModel):
     """None where there is no Temporal server to be started."""
     seconds: float
     folder: str
+    front_door: intake.FrontDoor
     checks: dict[str, bool]
 
 
@@ -102,6 +104,9 @@ def run(folder: Path, *, whole_year: bool, tell: Tell) -> Summary:
         reports = asyncio.run(record_reports(Settings(engine="sqlite", data_dir=folder)))
         accounts = {LOCAL_ACCOUNT: fed.totals["new"], ACCOUNT: reports["recorded"]}
         told = _read_activity(port, accounts, tell)
+        front_door, at_the_door = asyncio.run(
+            intake.run(folder, port, lambda done, of: tell("front door", done, of), whole_year=whole_year)
+        )
 
     facts, folded = asyncio.run(_read_every_history(folder, tell, whole_year=whole_year))
     worker = _worker(folder)
@@ -121,6 +126,7 @@ def run(folder: Path, *, whole_year: bool, tell: Tell) -> Summary:
         routed=routed,
         seconds=round(time.monotonic() - started, 1),
         folder=str(folder),
+        front_door=front_door,
         checks={
             "sent = new + duplicate + rejected": totals["sent"] == sum(totals.values()) - totals["sent"],
             "sent, new, duplicate and rejected are what the flights hold": totals == expected,
@@ -139,6 +145,7 @@ def run(folder: Path, *, whole_year: bool, tell: Tell) -> Summary:
                 for (history, text), recorded in zip(told, accounts.values(), strict=True)
                 for check, holds in activity_checks(history, text, recorded=recorded).items()
             },
+            **at_the_door,
         },
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -28,9 +28,11 @@ from entrypoints.http.document import (
 )
 from entrypoints.http.edge import Edge
 from entrypoints.http.events import EventCalls
+from entrypoints.http.intake import IntakeCalls
 from entrypoints.http.problems import HANDLERS, MEDIA_TYPE
 from entrypoints.http.router import RouterCalls
 from ports.access import Access
+from ports.intake_queue import IntakeQueue
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 _NO_CHECKS: Final[Mapping[str, health.Check]] = MappingProxyType({})
@@ -47,13 +49,29 @@ class DirectRoute(APIRoute):
         return handler
 
 
+class Beside(NamedTuple):
+    """What the API serves beside the lifecycle; the calls of what is None are left out.
+
+    Attributes:
+        activity: the reader of accounts' activity.
+        intake: the front door's queue.
+        explain: says where an event would go.
+    """
+
+    activity: ActivityHistory | None = None
+    intake: IntakeQueue | None = None
+    explain: Explain | None = None
+
+
+_NOTHING: Final = Beside()
+
+
 def create_app(
     platform: Platform,
     *,
     access: Access | None,
-    activity: ActivityHistory | None = None,
+    beside: Beside = _NOTHING,
     metrics_text: Callable[[], bytes] | None = None,
-    explain: Explain | None = None,
     readiness: Mapping[str, health.Check] = _NO_CHECKS,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> FastAPI:
@@ -62,9 +80,8 @@ def create_app(
     Args:
         platform: the ports and rules.
         access: who may call; None lets everybody do everything as the actor `local`, for development on loopback.
-        activity: the reader of accounts' activity; None leaves that call out.
+        beside: the other systems.
         metrics_text: gives the figures for `/metrics`; None leaves that path out.
-        explain: says where an event would go; None leaves that path out.
         readiness: checks by the name of what they check; each raises when that does not answer.
         max_body_bytes: the largest request body.
     """
@@ -80,10 +97,13 @@ def create_app(
     )
     app.router.route_class = DirectRoute
     _add_event_calls(app, EventCalls(platform, access, max_body_bytes), is_open=access is None)
-    if explain is not None:
-        _add_router_calls(app, RouterCalls(explain, access, platform.clock), is_open=access is None)
-    if activity is not None:
-        _add_activity_call(app, ActivityCalls(activity, access, platform.clock), is_open=access is None)
+    if beside.explain is not None:
+        _add_router_calls(app, RouterCalls(beside.explain, access, platform.clock), is_open=access is None)
+    if beside.activity is not None:
+        _add_activity_call(app, ActivityCalls(beside.activity, access, platform.clock), is_open=access is None)
+    if beside.intake is not None:
+        calls = IntakeCalls(beside.intake, access, platform.clock, platform.metrics, max_body_bytes)
+        _add_intake_call(app, calls, is_open=access is None)
     _add(app, "GET", "/healthz", health.healthz, "Liveness", {200: answer("the process answers", "Health")})
     not_ready = answer("something does not answer", "ReadinessProblem", MEDIA_TYPE)
     ready: Responses = {200: answer("everything that the process needs answers", "Readiness"), 503: not_ready}
@@ -92,6 +112,21 @@ def create_app(
         text = {"description": "Prometheus text", "content": {"text/plain": {"schema": {"type": "string"}}}}
         _add(app, "GET", "/metrics", health.metrics(metrics_text), "Figures of this process", {200: text})
     return app
+
+
+def _add_intake_call(app: FastAPI, calls: IntakeCalls, *, is_open: bool) -> None:
+    _add(
+        app,
+        "POST",
+        "/v1/intake",
+        calls.post_intake,
+        "Leave one event or a batch at the front door",
+        {202: answer("the message is durable", "Intake"), **problems(400, 413, 415)},
+        "The body is kept byte for byte, and read later: what is wrong with an event is not told here, and keeps no "
+        "other event back. Sending an event again is safe: copies are recognised by `source` and `id`.",
+        **secured("ingest", is_open=is_open),
+        requestBody=document.INTAKE_BODY,
+    )
 
 
 def _add_event_calls(app: FastAPI, calls: EventCalls, *, is_open: bool) -> None:

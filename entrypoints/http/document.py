@@ -133,6 +133,13 @@ EVENTS_BODY: Final[Json] = {
     },
 }
 
+INTAKE_BODY: Final[Json] = {
+    "required": True,
+    "description": "An event as in `POST /v1/events`, `subject` or not, or an array of them; at most 1 MiB. With "
+    "`Content-Encoding: gzip` the body is gzip of such a text, and at most 768 KiB.",
+    "content": {kind: {"schema": {"type": ["object", "array"]}} for kind in (CLOUD_EVENT, CLOUD_EVENTS, JSON)},
+}
+
 MOVE_BODY: Final[Json] = {"required": True, "content": {JSON: {"schema": ref("MoveRequest")}}}
 
 

@@ -59,19 +59,20 @@ def bearer_token(request: Request) -> SecretStr:
     return SecretStr(match["token"])
 
 
-def media_type(request: Request, allowed: Collection[str]) -> str:
+def media_type(request: Request, allowed: Collection[str], *, encodings: Collection[str] = ("identity",)) -> str:
     """Give the media type of the body, in lower case.
 
     Raises:
-        HTTPException: 415; it is missing, not one of `allowed`, not in UTF-8, or compressed.
+        HTTPException: 415; it is missing, not one of `allowed`, not in UTF-8, or encoded in another way.
     """
     kind, *parameters = request.headers.get("content-type", "").split(";")
     kind = kind.strip().lower()
     charsets = [parameter for parameter in parameters if parameter.strip().lower().startswith("charset")]
     if kind not in allowed or not all(_CHARSET.fullmatch(charset) for charset in charsets):
         raise HTTPException(415, f"send {' or '.join(allowed)}, in UTF-8")
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise HTTPException(415, "send the body without a content encoding")
+    if request.headers.get("content-encoding", "identity").lower() not in encodings:
+        others = [encoding for encoding in encodings if encoding != "identity"]
+        raise HTTPException(415, " or ".join(["send the body without a content encoding", *others]))
     return kind
 
 

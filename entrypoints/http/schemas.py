@@ -58,6 +58,12 @@ class Ingestion(_Shape):
     rejected: list[RejectedEvent]
 
 
+class Intake(_Shape):
+    """What the front door keeps; one body is one message."""
+
+    message_ids: list[str] = Field(description="ids under which the queue has it", min_length=1)
+
+
 class EventItem(_Shape):
     """Where an event stands."""
 
@@ -199,6 +205,7 @@ class ReadinessProblem(Problem):
 
 ANSWERS: Final = (
     Ingestion,
+    Intake,
     EventPage,
     EventDetail,
     History,

@@ -4,23 +4,34 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from random import random
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
 from domain.errors import InterlockError, Retryable
 from domain.messages import Received
 from domain.retry import RetryRule
-from ports.message_queue import MessageQueue
 
 BACKOFF: Final = RetryRule(attempts=sys.maxsize, base=0.1, ceiling=15.0)
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("interlock.worker")
 
 
+class Settling(Protocol):
+    """A queue of either kind, as far as settling goes."""
+
+    async def delete(self, messages: Sequence[Received], /) -> list[Received]:
+        """Delete handled messages; give those whose receipt had run out."""
+        ...
+
+    async def release(self, messages: Sequence[Received], /) -> None:
+        """Give messages back at once."""
+        ...
+
+
 async def take(
     receive: Callable[[], Awaitable[list[Received]]],
-    queue: MessageQueue,
+    queue: Settling,
     work: Callable[[list[Received]], Awaitable[None]],
     backoff: RetryRule,
     stop: asyncio.Event,
@@ -42,7 +53,7 @@ async def take(
             await work(batch)
 
 
-async def settle(queue: MessageQueue, handled: Sequence[Received], returned: Sequence[Received]) -> int:
+async def settle(queue: Settling, handled: Sequence[Received], returned: Sequence[Received]) -> int:
     """Delete and release; where the queue does not answer, the messages come again by themselves.
 
     Returns:

@@ -1,6 +1,7 @@
 """The SQLite engine keeps the contract of topic and queue."""
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -100,6 +101,21 @@ async def test_a_deduplication_id_is_forgotten_after_five_minutes(
     await topic.publisher.publish([message("B", "1")])
     kept = await database.read(lambda connection: connection.execute("SELECT * FROM published").fetchall())
     assert len(kept) == 1, "what is past its time must not pile up"
+
+
+async def test_a_file_of_the_first_release_is_brought_up_to_date(tmp_path: Path, clock: ManualClock) -> None:
+    def put_as_then(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO messages (queue, group_id, body) VALUES ('old', 'A', '{}')")
+        connection.execute("INSERT INTO groups VALUES ('old', 'A', 1, 0)")
+
+    first = Database(tmp_path / "old.db", QUEUES[:1])
+    await first.write(put_as_then)
+    await first.aclose()
+    database = Database(tmp_path / "old.db", QUEUES)
+    await SqlitePublisher(database, "old", clock).publish([message("B", "1")])
+    found = await SqliteMessageQueue(database, "old", clock, CountingIds()).receive(10, 0)
+    assert [(one.group_id, one.sent_at) for one in found] == [("A", None), ("B", START)]
+    await database.aclose()
 
 
 async def test_queues_of_one_file_share_nothing(database: Database, clock: ManualClock) -> None:

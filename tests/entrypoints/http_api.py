@@ -13,6 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 from pydantic import JsonValue, SecretStr
 
+from adapters.embedded.intake_queue import EmbeddedIntakeQueue
 from adapters.memory.activity_store import MemoryActivityStore
 from adapters.memory.clock import ManualClock
 from adapters.memory.event_store import MemoryEventStore
@@ -27,8 +28,9 @@ from application.explain import explain
 from application.platform import Platform
 from domain.access import SCOPES, Caller, Scope, TokenRecord, issue_token, verify
 from domain.routing import RouteDecision, RoutingRules
-from entrypoints.http.app import create_app
+from entrypoints.http.app import Beside, create_app
 from ports.event_store import EventStore
+from ports.intake_queue import IntakeQueue
 from ports.publisher import Publisher
 from ports.workflow_catalog import WorkflowCatalog
 from tests.activity import WatchedFeed, a_feed, a_history
@@ -73,6 +75,7 @@ class Api:
     client: httpx.AsyncClient
     platform: Platform
     queue: MemoryQueue
+    intake: MemoryQueue
     clock: ManualClock
     metrics: MemoryMetrics
     access: MemoryAccess
@@ -106,13 +109,14 @@ async def an_api(
     store: EventStore | None = None,
     catalog: WorkflowCatalog | None = None,
     publisher: Publisher | None = None,
+    intake: IntakeQueue | None = None,
     readiness: Mapping[str, Callable[[], Awaitable[None]]] | None = None,
     max_body_bytes: int = 1024 * 1024,
     **changes: Any,
 ) -> AsyncIterator[Api]:
     """Give an API whose client shows a token with every scope; `changes` are made to its platform."""
     clock, ids, metrics, access = ManualClock(START), CountingIds(), MemoryMetrics(), MemoryAccess()
-    queue = MemoryQueue(clock, ids)
+    queue, front_door = MemoryQueue(clock, ids), MemoryQueue(clock, ids)
     platform = Platform(store or MemoryEventStore(), publisher or MemoryPublisher(queue), clock, ids, metrics)
     platform = replace(platform, **changes)
     offers = catalog or MemoryCatalog()
@@ -126,16 +130,17 @@ async def an_api(
     app = create_app(
         platform,
         access=access,
-        activity=a_history(feed),
+        beside=Beside(
+            a_history(feed), intake or EmbeddedIntakeQueue(MemoryPublisher(front_door), front_door, ids), explain_now
+        ),
         metrics_text=lambda: b"figures 1\n",
-        explain=explain_now,
         readiness=readiness or {},
         max_body_bytes=max_body_bytes,
     )
     headers = {"Authorization": f"Bearer {access.issue(*SCOPES)}"}
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://interlock", headers=headers) as client:
-        yield Api(app, client, platform, queue, clock, metrics, access, offers, skipped, feed)
+        yield Api(app, client, platform, queue, front_door, clock, metrics, access, offers, skipped, feed)
 
 
 def check_problem(response: httpx.Response, status: int) -> dict[str, Any]:

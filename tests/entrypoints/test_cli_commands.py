@@ -322,9 +322,9 @@ def test_doctor_does_not_have_tables_made_where_aws_does_not_answer(
     assert table["status"] == "failed"
     assert table["fix"] == "check the network, AWS_REGION and AWS_ENDPOINT_URL, then look again"
     missing = Misconfigured("DynamoDB", "DescribeTable answered X: it does not exist; see `interlock tables create`")
-    assert aws._fix("make it")(missing) == "make it"
-    assert "rights" in aws._fix("make it")(Misconfigured("DynamoDB", "DescribeTable answered AccessDeniedException"))
-    assert aws._fix("make it")(Misconfigured("INTERLOCK_LIFECYCLE__QUEUE_URL", "is not set")) == "make it"
+    assert aws.fix_for("make it")(missing) == "make it"
+    assert "rights" in aws.fix_for("make it")(Misconfigured("DynamoDB", "DescribeTable answered AccessDeniedException"))
+    assert aws.fix_for("make it")(Misconfigured("INTERLOCK_LIFECYCLE__QUEUE_URL", "is not set")) == "make it"
 
 
 def test_doctor_and_token_commands_do_not_wait_for_a_pipe(interlock: Interlock) -> None:

@@ -27,6 +27,7 @@ CALLS: list[tuple[Scope, str, str]] = [
     ("ingest", "POST", "/v1/events"),
     ("view", "GET", "/v1/events?state=open"),
     ("view", "GET", "/v1/events/e1"),
+    ("ingest", "POST", "/v1/intake"),
     ("view", "GET", "/v1/events/e1/history"),
     ("operate", "POST", "/v1/events/e1/transitions"),
 ]

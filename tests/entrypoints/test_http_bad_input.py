@@ -387,7 +387,7 @@ ODD_EVENTS = st.dictionaries(
     | JSON_TEXTS
     | ODD_EVENTS
     | st.lists(ODD_EVENTS, max_size=3).map(lambda some: b"[" + b",".join(some) + b"]"),
-    path=st.sampled_from(["/v1/events", MOVES, "/v1/events/%00/transitions"]),
+    path=st.sampled_from(["/v1/events", "/v1/intake", MOVES, "/v1/events/%00/transitions"]),
     media_type=st.sampled_from(
         ["application/json", "application/cloudevents+json", "application/cloudevents-batch+json"]
     ),

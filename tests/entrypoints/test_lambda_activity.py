@@ -42,7 +42,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
 
 
 def items(runtime: Runtime, account: str = "111122223333") -> list[dict[str, Any]]:
-    page = runtime.run_alone(runtime.activity.history.page(a_query(account=account)))
+    page = runtime.run_once(lambda: runtime.activity.history.page(a_query(account=account)))
     return [dict(item) for item in page.items]
 
 
@@ -165,7 +165,7 @@ def test_fc33_on_aws_large_events_go_to_the_bucket_and_come_back(
             assert activity.handler(an_event(number, text="x" * size), Context())["outcome"] == "recorded"
         kept = ministack.aws.s3.client().list_objects_v2(Bucket=name).get("Contents", [])
         assert len(kept) == 3
-        pages = runtime.run_alone(runtime.activity.history.page(a_query(account="111122223333")))
+        pages = runtime.run_once(lambda: runtime.activity.history.page(a_query(account="111122223333")))
         assert sorted(len(item["data"]["text"]) for item in pages.items) == [10, 399 * 1024, 401 * 1024, 600_000]  # type: ignore[index,call-overload,arg-type]
         runtime.close()
 

@@ -16,7 +16,7 @@ from domain.errors import Misconfigured
 from domain.messages import Outgoing
 from entrypoints.container import Container
 from entrypoints.settings import Settings, read_variables
-from entrypoints.wiring import make_app, make_platform, open_access, open_activity, open_engine
+from entrypoints.wiring import make_app, make_platform, open_access, open_activity, open_engine, open_intake
 
 ROOT = Path(__file__).parents[2]
 ENGINES = ("memory", "sqlite", "aws")
@@ -31,6 +31,8 @@ def settings_of(engine: str, folder: Path) -> Settings:
             "INTERLOCK_AUTH__TOKENS_FILE": str(folder / "tokens.json"),
             "INTERLOCK_LIFECYCLE__TOPIC_ARN": "arn:aws:sns:us-east-1:000000000000:lifecycle.fifo",
             "INTERLOCK_LIFECYCLE__QUEUE_URL": "http://127.0.0.1:9/000000000000/lifecycle.fifo",
+            "INTERLOCK_INTAKE__BUCKET": "interlock-intake",
+            "INTERLOCK_INTAKE__QUEUE_URL": "http://127.0.0.1:9/000000000000/interlock-intake",
         }
     )
 
@@ -60,6 +62,7 @@ async def test_r603_every_provider_resolves_on_every_engine(engine: str, tmp_pat
         assert container.platform().metrics is container.consumer_platform().metrics
     finally:
         await container.engine().aclose()
+        await container.intake_engine().aclose()
 
 
 def test_without_a_tokens_file_there_is_no_judge_of_tokens() -> None:
@@ -70,6 +73,13 @@ def test_without_a_tokens_file_there_is_no_judge_of_tokens() -> None:
 def test_a_missing_address_on_aws_is_named_with_the_command_that_makes_it(port: str, name: str) -> None:
     engine = open_engine(Settings(engine="aws"))
     with pytest.raises(Misconfigured, match=f"INTERLOCK_LIFECYCLE__{name}: is not set; .*interlock tables create"):
+        getattr(engine, port)
+
+
+@pytest.mark.parametrize(("port", "name"), [("objects", "BUCKET"), ("queue", "QUEUE_URL")])
+def test_what_the_intake_misses_on_aws_is_named_with_the_command_that_makes_it(port: str, name: str) -> None:
+    engine = open_intake(Settings(engine="aws"))
+    with pytest.raises(Misconfigured, match=f"INTERLOCK_INTAKE__{name}: is not set; .*interlock tables create"):
         getattr(engine, port)
 
 

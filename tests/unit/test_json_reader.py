@@ -220,3 +220,14 @@ def test_what_is_written_is_compact_strict_and_carried_by_xml() -> None:
     for number in (float("nan"), float("inf"), float("-inf")):
         with pytest.raises(ValueError, match="JSON"):
             write_json([number])
+
+
+def test_ids_in_strings_are_not_taken_for_long_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse_to_read(*_: object) -> None:
+        raise AssertionError("the slow reader was asked")
+
+    monkeypatch.setattr("domain.json_reader._read_exactly", refuse_to_read)
+    text = b'{"id":"1e0009007199254740993","v":[0.5,-1e22,12],"NaN":"Infinity","d":1.25}'
+    assert read_json(text) == json.loads(text)
+    with pytest.raises(AssertionError, match="slow reader"):
+        read_json(b'{"id":"a","v":0.12345678901234567}')

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from domain.errors import Invalid
-from domain.times import EARLIEST, LATEST, check_not_ahead, format_time, parse_time
+from domain.times import EARLIEST, LATEST, check_not_ahead, format_time, from_milliseconds, parse_time
 from tests.examples import START
 
 NOT_RFC3339 = "must be an RFC 3339 time with an offset"
@@ -143,3 +143,22 @@ def test_at_most_24_hours_ahead_of_the_clock_to_the_microsecond() -> None:
     with pytest.raises(Invalid, match=re.escape("must be at most 24 hours ahead of the clock")) as caught:
         check_not_ahead(ahead + timedelta(microseconds=1), START, "requested_at")
     assert caught.value.place == "requested_at"
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (0, "1970-01-01T00:00:00.000000Z"),
+        (1767268800123, "2026-01-01T12:00:00.123000Z"),
+        (3600000, "1970-01-01T01:00:00.000000Z"),
+        (7289654399999, "2200-12-31T23:59:59.999000Z"),
+    ],
+)
+def test_fc58_milliseconds_are_read_in_their_declared_unit(count: int, expected: str) -> None:
+    assert format_time(from_milliseconds(count)) == expected
+
+
+@pytest.mark.parametrize("count", [-1, 7289654400000, 1708008041006122940])
+def test_fc58_what_milliseconds_would_not_be_is_refused(count: int) -> None:
+    with pytest.raises(Invalid, match="SentTimestamp: must be milliseconds since 1970"):
+        from_milliseconds(count, "SentTimestamp")

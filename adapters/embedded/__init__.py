@@ -1,0 +1,1 @@
+"""Adapters made of other adapters, for the engines that need no cloud."""

@@ -1,0 +1,187 @@
+"""The first half of a load: objects become rows in files beside the table, parted by a hash of their keys.
+
+Runs in worker processes: everything here takes and gives what can be pickled. A staged file is an Arrow file with one
+batch a part, so that the second half can take one part of all files at a time, whatever the day's size (goal G23).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import zstandard
+from pyarrow import ipc
+from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import StringType
+
+from adapters.iceberg.columns import counts_of, to_batch
+from adapters.zstd.object_store import compress
+from domain.daily import PackedObject, Rejected, Row, Rule, Staged, quarantine_of
+from domain.errors import Malformed
+from domain.event_schema import EventSchema
+
+MAX_LINE_BYTES: Final = 16 * 1024 * 1024
+FLUSH_BYTES: Final = 16 * 1024 * 1024
+"""A worker writes its rows out once their data is this large."""
+
+_CHUNK: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What staging needs to know: where, in how many parts, and which columns."""
+
+    folder: Path
+    parts: int
+    columns: pa.Schema
+    schemas: tuple[EventSchema, ...]
+
+
+class StagedFile(NamedTuple):
+    """A staged file: how many rows it has, of which days, and of which types."""
+
+    path: Path
+    rows: int
+    days: frozenset[date]
+    types: frozenset[str]
+
+
+def be_thrifty() -> None:
+    """Set up a worker process: one thread, since there are several workers, and memory that goes back at once."""
+    pa.set_cpu_count(1)
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
+class Read(NamedTuple):
+    """What an object holds: rows, the number of messages, and of rejected events, and where these are to be kept."""
+
+    rows: list[Row]
+    messages: int
+    rejects: int
+    quarantine: tuple[PackedObject, ...]
+
+
+def read_object(rule: Rule, packed: bytes) -> Read:
+    """Read one object by the daily rule.
+
+    Raises:
+        Malformed: it is damaged.
+    """
+    rows: list[Row] = []
+    rejected: list[Rejected] = []
+    messages = 0
+    for line in _lines(packed):
+        new, refused = rule.rows(line)
+        rows += new
+        messages += 1
+        if refused is not None:
+            rejected.append(refused)
+    if not rejected:
+        return Read(rows, messages, 0, ())
+    name, kept = quarantine_of(rejected)
+    rejects = sum(len(one.rejections) for one in rejected)
+    return Read(rows, messages, rejects, (PackedObject(name, compress(kept)),))
+
+
+def stage(plan: Plan, objects: Sequence[PackedObject]) -> tuple[Staged, list[StagedFile]]:
+    """Read objects and write their rows to files."""
+    rule = Rule(plan.schemas)
+    views = views_of(plan.schemas)
+    rows: list[Row] = []
+    files: list[StagedFile] = []
+    quarantine: list[PackedObject] = []
+    damaged: list[tuple[str, str]] = []
+    messages = rejects = size = 0
+    for name, packed in objects:
+        try:
+            found = read_object(rule, packed)
+        except Malformed as error:
+            damaged.append((name, error.reason))
+            continue
+        rows += found.rows
+        messages += found.messages
+        rejects += found.rejects
+        quarantine += found.quarantine
+        size += sum(len(row.data or "") for row in found.rows)
+        if size >= FLUSH_BYTES:
+            files += _write(plan, rows, views)
+            rows, size = [], 0
+    files += _write(plan, rows, views)
+    pa.default_memory_pool().release_unused()
+    events = sum(file.rows for file in files) + rejects
+    return Staged(messages, events, rejects, tuple(quarantine), tuple(damaged)), files
+
+
+def views_of(schemas: Iterable[EventSchema]) -> dict[str, str]:
+    """Give the struct of each event type that has declared columns."""
+    return {schema.type: schema.view for schema in schemas if schema.columns}
+
+
+def write_parts(folder: Path, parts: int, batches: Iterable[pa.RecordBatch], columns: pa.Schema) -> Path:
+    """Write batches to one Arrow file of a batch a part.
+
+    Args:
+        folder: where.
+        parts: how many; a row's is told by its source and id.
+        batches: with the columns `source` and `id`.
+        columns: of the batches.
+    """
+    table = pa.Table.from_batches(batches, columns)
+    path = folder / f"{uuid4().hex}.arrow"
+    with ipc.new_file(str(path), columns, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
+        for rows in _parted(table, parts):
+            writer.write_batch(rows)
+    return path
+
+
+def _parted(table: pa.Table, parts: int) -> Iterator[pa.RecordBatch]:
+    if parts > 1 and table.num_rows:
+        keys = pc.binary_join_element_wise(table["source"], table["id"], pa.scalar("\n", table["id"].type))
+        keys = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+        part = BucketTransform(parts).pyarrow_transform(StringType())(keys)
+        order = pc.array_sort_indices(part)
+        table = table.take(order)
+        part = part.take(order)
+    else:
+        part = pa.nulls(table.num_rows, pa.int32()).fill_null(0)
+    counts = counts_of(part)
+    start = 0
+    for number in range(parts):
+        rows = table.slice(start, counts.get(number, 0)).combine_chunks()
+        start += rows.num_rows
+        found = rows.to_batches()
+        yield found[0] if found else pa.RecordBatch.from_pylist([], table.schema)
+
+
+def _write(plan: Plan, rows: Sequence[Row], views: Mapping[str, str]) -> list[StagedFile]:
+    if not rows:
+        return []
+    path = write_parts(plan.folder, plan.parts, [to_batch(rows, plan.columns, views)], plan.columns)
+    days = frozenset({row.time.date() for row in rows})
+    return [StagedFile(path, len(rows), days, frozenset({row.type for row in rows}))]
+
+
+def _lines(packed: bytes) -> Iterator[bytes]:
+    """Unpack an object a piece at a time, and give its lines.
+
+    Raises:
+        Malformed: it is no zstd frame, is damaged or cut short, or has a line of more than 16 MiB.
+    """
+    reader = zstandard.ZstdDecompressor().decompressobj()
+    rest = b""
+    try:
+        for start in range(0, len(packed), _CHUNK):
+            *lines, rest = (rest + reader.decompress(packed[start : start + _CHUNK])).split(b"\n")
+            yield from filter(None, lines)
+            if len(rest) > MAX_LINE_BYTES:
+                raise Malformed("", f"has a line of more than {MAX_LINE_BYTES} bytes")
+    except zstandard.ZstdError:
+        raise Malformed("", "is no zstd frame, or a broken one") from None
+    if not reader.eof:
+        raise Malformed("", "was cut short")
+    if rest:
+        yield rest

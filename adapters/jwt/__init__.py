@@ -1,0 +1,1 @@
+"""JWTs, verified by the keys that their issuer publishes."""

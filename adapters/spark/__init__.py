@@ -1,0 +1,1 @@
+"""Spark, to spread the daily job over a cluster."""

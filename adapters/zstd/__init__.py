@@ -1,0 +1,1 @@
+"""Objects compressed with zstd on their way into another store."""

@@ -1,0 +1,1 @@
+"""The daily job as a Spark job, for AWS Glue."""

@@ -1,0 +1,157 @@
+"""The front door's processor as a process: gather, keep, delete what was kept, give back the rest (R-502, R-503).
+
+Killed at any moment, it leaves messages that the queue hands out again. What it had kept of them by then is kept again,
+under the same name where the batch is the same, and told apart by the events' source and id where it is not.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+import structlog
+
+from application.intake import Intake, IntakeReport, store_batch
+from domain.errors import Misconfigured, Retryable
+from domain.intake import RAW
+from domain.messages import Received
+from domain.retry import RetryRule
+from entrypoints.failures import code_of, one_error, reason_of, rejection_fields
+from entrypoints.worker.taking import BACKOFF, may_pass, pause, settle
+from ports.intake_queue import IntakeQueue
+
+AT_A_TIME: Final = 100
+"""Messages asked for in one call, so that a batch of large ones ends near `BATCH_BYTES`."""
+
+BATCH_BYTES: Final = 64 * 1024 * 1024
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("interlock.worker")
+
+
+class Gathering(NamedTuple):
+    """How a worker takes messages.
+
+    Attributes:
+        batch: messages for one object at most.
+        receivers: batches in hand side by side.
+        wait_seconds: how long to wait for a message in one call; stopping takes as long.
+        window_seconds: how long to gather messages after the first.
+        visibility_seconds: how long the queue hides a message that was handed out.
+    """
+
+    batch: int
+    receivers: int
+    wait_seconds: float
+    window_seconds: float
+    visibility_seconds: float
+    backoff: RetryRule = BACKOFF
+
+
+async def process(intake: Intake, queue: IntakeQueue, how: Gathering, stop: asyncio.Event) -> None:
+    """Work through the intake queue until told to stop; the batches in hand are finished first.
+
+    Takes no message before the store answers: one that is away or not set up must cost no message a receive.
+
+    Raises:
+        Misconfigured: the queue or the store cannot work as it is set up.
+    """
+    await _until_the_store_answers(intake, how.backoff, stop)
+    with one_error():
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(how.receivers):
+                tasks.create_task(_receive(intake, queue, how, stop))
+
+
+async def _receive(intake: Intake, queue: IntakeQueue, how: Gathering, stop: asyncio.Event) -> None:
+    attempt = 0
+    while not stop.is_set():
+        try:
+            batch = await queue.receive(min(how.batch, AT_A_TIME), how.wait_seconds)
+        except Retryable as error:
+            attempt += 1
+            _log.warning("no answer from the queue", code=error.code, reason=str(error), attempt=attempt)
+            await pause(how.backoff, attempt, stop)
+            continue
+        attempt = 0
+        if batch:
+            started = time.monotonic()
+            deadline = intake.clock.now() + timedelta(seconds=how.visibility_seconds * 2 / 3)
+            await _gather(queue, how, batch, stop)
+            report = await store_batch(intake, batch, deadline=deadline)
+            await _finish(intake, queue, how, batch, report, stop, started)
+
+
+async def _gather(queue: IntakeQueue, how: Gathering, batch: list[Received], stop: asyncio.Event) -> None:
+    """Take more messages, until there are enough, the window has passed, or the process is told to stop."""
+    end = time.monotonic() + min(how.window_seconds, how.visibility_seconds / 3)
+    size = sum(len(message.body) for message in batch)
+    while len(batch) < how.batch and size < BATCH_BYTES and not stop.is_set():
+        left = end - time.monotonic()
+        try:
+            more = await queue.receive(min(how.batch - len(batch), AT_A_TIME), max(0.0, min(left, how.wait_seconds)))
+        except Retryable:
+            return  # what is in hand is kept first; the next call tells
+        if not more and left <= 0:
+            return
+        size += sum(len(message.body) for message in more)
+        batch += more
+
+
+async def _finish(
+    intake: Intake,
+    queue: IntakeQueue,
+    how: Gathering,
+    batch: Sequence[Received],
+    report: IntakeReport,
+    stop: asyncio.Event,
+    started: float,
+) -> None:
+    """Delete what was kept; give back the rest, once the store answers again where that may help."""
+    returned = set(report.returned)
+    stale = await settle(queue, [message for message in batch if message.message_id not in returned], [])
+    _tell(batch, report, stale, time.monotonic() - started)
+    for error in report.failures.values():
+        if isinstance(error, Misconfigured):
+            raise error
+    if any(may_pass(error) for error in report.failures.values()):
+        await pause(how.backoff, 1, stop)
+        await _until_the_store_answers(intake, how.backoff, stop)
+    await settle(queue, [], [message for message in batch if message.message_id in returned])
+
+
+def _tell(batch: Sequence[Received], report: IntakeReport, stale: int, seconds: float) -> None:
+    counts = {message.message_id: message.receive_count for message in batch}
+    for message_id, error in report.failures.items():
+        _log.error(
+            "message failed",
+            message_id=message_id,
+            receive_count=counts[message_id],
+            code=code_of(error),
+            reason=reason_of(error),
+        )
+    for message_id, rejections in report.rejections.items():
+        _log.warning("message rejected", **rejection_fields(message_id, rejections))
+    _log.info(
+        "batch",
+        received=report.received,
+        stored=report.stored,
+        quarantined=report.quarantined,
+        returned=len(report.returned),
+        stale=stale,
+        seconds=round(seconds, 3),
+    )
+
+
+async def _until_the_store_answers(intake: Intake, backoff: RetryRule, stop: asyncio.Event) -> None:
+    """Wait for the store before messages are taken or given back: an outage must not fill the dead-letter queue."""
+    attempt = 0
+    while not stop.is_set():
+        try:
+            await intake.objects.list(RAW, limit=1)
+        except Retryable as error:
+            attempt += 1
+            _log.warning("no answer from the store", code=error.code, reason=str(error), attempt=attempt)
+            await pause(backoff, attempt, stop)
+        else:
+            return

@@ -1,0 +1,218 @@
+"""The lake's table under crashes, readers and writers side by side, on files and worker processes (FC-47, G23)."""
+
+import asyncio
+import contextlib
+import os
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table
+
+from adapters.iceberg import commits, event_table
+from adapters.iceberg.event_table import IcebergEventTable
+from adapters.iceberg.query import ask
+from domain.errors import Contention, Unavailable
+from domain.intake import RawMessage
+from entrypoints.engines.lake import open_table
+from tests.contracts.event_table import event, load, message, packed
+from tests.lakes import put_all, quarantine_of, rows_of, settings_of
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[2]
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+DAYS = 3
+
+
+def messages(start: int, count: int) -> Iterator[RawMessage]:
+    """Give good messages over three days, each tenth of them broken."""
+    for number in range(start, start + count):
+        body = "{" if number % 10 == 9 else event(f"e{number}", time=f"2026-01-{29 + number % DAYS}T00:00:00Z")
+        yield message(number, body, NOON + timedelta(milliseconds=number))
+
+
+def command(folder: Path, *arguments: str, processes: int = 2) -> "subprocess.Popen[bytes]":
+    """Start `interlock` as a user would."""
+    variables = {"INTERLOCK_DATA_DIR": str(folder), "INTERLOCK_LAKE__PROCESSES": str(processes)}
+    variables |= {"INTERLOCK_LAKE__SPILL_DIR": str(folder / "spill"), "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "entrypoints.cli.main", *arguments],
+        cwd=folder,
+        env={**os.environ, **variables},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Iterator[IcebergEventTable]:
+    found = open_table(settings_of(tmp_path, processes=2))
+    yield found
+    found.close()
+
+
+@pytest.mark.slow
+def test_fc47_killed_anywhere_and_run_again_the_table_is_whole(tmp_path: Path) -> None:
+    rnd = random.Random(7)
+    put_all(tmp_path, messages(0, 600), 100)
+    for kill in range(4):
+        put_all(tmp_path, messages(600 + 100 * kill, 100), 100)
+        job = command(tmp_path, "daily-job", "--date", "2026-01-31")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            job.wait(1.0 + rnd.random() * 2.5)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(job.pid, 9)
+        job.communicate()
+        found = [row["id"] for row in rows_of(tmp_path)]
+        assert len(found) == len(set(found))
+    for _ in range(2):
+        job = command(tmp_path, "daily-job", "--date", "2026-01-31", processes=1)
+        _, told = job.communicate(timeout=60)
+        assert job.returncode == 0, told.decode()
+        assert sorted(row["id"] for row in rows_of(tmp_path)) == sorted(
+            f"e{number}" for number in range(1000) if number % 10 != 9
+        )
+    assert sorted(line["message_id"] for line in quarantine_of(tmp_path)) == sorted(f"m{n}" for n in range(9, 1000, 10))
+
+
+async def test_fc47_files_that_were_written_without_a_commit_are_nobodys(
+    tmp_path: Path, table: IcebergEventTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: object) -> bool:
+        raise OSError(28, "No space left on device")
+
+    await load(table, packed("a", *messages(0, 30)))
+    with monkeypatch.context() as patch:
+        patch.setattr(event_table, "put_in_place", crash)
+        with pytest.raises(Unavailable, match="No space left"):
+            await load(table, packed("b", *messages(30, 30)))
+    assert len(rows_of(tmp_path)) == 27
+    _, committed = await load(table, packed("b", *messages(30, 30)))
+    assert (committed.rows, len(rows_of(tmp_path))) == (27, 54)
+
+
+async def test_fc47_readers_see_the_old_state_or_the_new_and_never_a_gap(
+    tmp_path: Path, table: IcebergEventTable
+) -> None:
+    await load(table, packed("a", *messages(0, 100)))
+    seen: set[int] = set()
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            seen.update(row[0] for row in ask(table.table(), "select count(*) from events").rows)
+
+    reading = asyncio.create_task(asyncio.to_thread(read))
+    for number in range(1, 6):
+        await load(table, packed("b", *messages(100 * number, 100)))
+    done.set()
+    await reading
+    assert seen <= {90 * number for number in range(1, 7)}
+    assert len(seen) > 1
+    assert len(rows_of(tmp_path)) == 540
+
+
+async def test_a_query_that_began_before_a_load_ends_reads_what_was_there(table: IcebergEventTable) -> None:
+    await load(table, packed("a", *messages(0, 100)))
+    answer = ask(table.table(), "select id from events")
+    await load(table, packed("b", *messages(100, 100)))
+    assert len(list(answer.rows)) == 90
+
+
+async def test_small_files_are_written_again_with_the_next_rows_of_their_day(table: IcebergEventTable) -> None:
+    for number in range(6):
+        _, committed = await load(table, packed("a", *messages(number * 30, 30)))
+        assert committed.files_replaced == (DAYS if number else 0)
+    found = table.table()
+    assert found is not None
+    assert len(list(found.scan().plan_files())) == DAYS
+
+
+async def test_large_files_stay_as_they_are_and_their_keys_count(
+    table: IcebergEventTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "SMALL_FILE_BYTES", 0)
+    await load(table, packed("a", *messages(0, 60)))
+    _, committed = await load(table, packed("b", *messages(30, 60)))
+    assert (committed.rows, committed.duplicates, committed.files_replaced) == (27, 27, 0)
+    found = table.table()
+    assert found is not None
+    assert len(list(found.scan().plan_files())) == 2 * DAYS
+
+
+async def test_fc47_two_loads_at_once_keep_each_event_once(tmp_path: Path, table: IcebergEventTable) -> None:
+    async with table.load(0) as one, table.load(0) as other:
+        await one.stage([packed("a", *messages(0, 60))])
+        await other.stage([packed("b", *messages(30, 60))])
+        first, second = await one.commit(), await other.commit()
+    assert (first.rows, second.rows, second.duplicates) == (54, 27, 27)
+    assert sorted(row["id"] for row in rows_of(tmp_path)) == sorted(f"e{n}" for n in range(90) if n % 10 != 9)
+
+
+async def test_a_load_that_always_comes_second_gives_up_and_leaves_no_file(
+    tmp_path: Path, table: IcebergEventTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise CommitFailedException
+
+    monkeypatch.setattr(Table, "_do_commit", refuse)
+    async with table.load(0) as into:
+        await into.stage([packed("a", *messages(0, 30))])
+        with pytest.raises(Contention):
+            await into.commit()
+    assert not list((tmp_path / "lake" / "warehouse").rglob("*.parquet"))
+
+
+async def test_worker_processes_do_what_a_thread_does(tmp_path: Path, table: IcebergEventTable) -> None:
+    await load(table, packed("a", *messages(0, 60)))
+    objects = [packed(f"o{number}", *messages(number * 30, 60)) for number in range(20)]
+    async with table.load(100_000_000) as into:
+        staged = [await into.stage(objects[:10]), await into.stage(objects[10:])]
+        committed = await into.commit()
+    assert sum(one.events for one in staged) == 1200
+    assert committed.rows + committed.duplicates == 1080
+    assert sorted(row["id"] for row in rows_of(tmp_path)) == sorted(f"e{n}" for n in range(630) if n % 10 != 9)
+    assert not list((tmp_path / "spill").iterdir())
+
+
+async def test_a_worker_process_that_is_killed_is_told_and_leaves_nothing(
+    tmp_path: Path, table: IcebergEventTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_table, "stage", _die)
+    with pytest.raises(Unavailable, match="a worker process is unavailable"):
+        async with table.load(100_000_000) as into:
+            await into.stage([packed("a", *messages(0, 30))])
+    assert rows_of(tmp_path) == []
+    assert not list((tmp_path / "spill").iterdir())
+
+
+def _die(*_: object) -> None:
+    os.kill(os.getpid(), 9)
+
+
+async def test_g23_days_without_number_do_not_fill_the_memory_with_files(
+    tmp_path: Path, table: IcebergEventTable
+) -> None:
+    spread = [
+        message(number, event(f"e{number}", time=f"{1971 + number // 12}-{1 + number % 12:02d}-01T00:00:00Z"))
+        for number in range(200)
+    ]
+    _, committed = await load(table, packed("a", *spread))
+    assert (committed.rows, len(committed.days)) == (200, 200)
+    assert len(rows_of(tmp_path)) == 200
+
+
+async def test_a_catalog_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "catalog.db").write_bytes(b"no database" * 100)
+    table = open_table(settings_of(tmp_path))
+    with pytest.raises(Unavailable, match="the lake's catalog"):
+        await table.schemas()
