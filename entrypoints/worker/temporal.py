@@ -35,7 +35,7 @@ from ports.id_source import IdSource
 GRACE: Final = timedelta(seconds=10)
 SYNC_ACTIVITIES: Final = 64
 WORKFLOW_TASKS: Final = 100
-EXPORT_TASKS: Final = 8
+EXPORT_TASKS: Final = 4
 """Workflow tasks of exports in hand at a time: a burst of them takes turns, and leaves the server to others."""
 SWEEP_SECONDS: Final = 60.0
 
