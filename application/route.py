@@ -39,6 +39,9 @@ REMEMBERED: Final = timedelta(hours=20)
 """How old an event may be whose start the server surely remembers: the least retention is a day."""
 
 
+CLOCKS_DIFFER: Final = timedelta(minutes=5)
+
+
 @dataclass(frozen=True, slots=True)
 class RouteResult:
     """What became of an event (CONTRACTS § 6).
@@ -147,9 +150,19 @@ class Router:
         return result("caught" if isinstance(decision, CatchAll) else "started", started.run_id, attempts)
 
     def _may_be_forgotten(self, envelope: Envelope) -> bool:
-        """Say whether the server may have forgotten an event's start: it is too old, or does not say how old it is."""
+        """Say whether the server may have forgotten an event's start.
+
+        | the event's time | may be forgotten |
+        |---|---|
+        | none | yes: nobody can say how old it is |
+        | `remembered` ago, or longer | yes |
+        | since then, or ahead by what clocks differ | no: a start is no older than its event |
+        | further ahead | yes: it is not to be trusted |
+        """
         occurred_at = envelope.occurred_at
-        return occurred_at is None or self.clock.now() - occurred_at >= self.remembered
+        if occurred_at is None or not self.remembered:
+            return True
+        return not -CLOCKS_DIFFER < self.clock.now() - occurred_at < self.remembered
 
     async def _start(self, request: StartRequest, remaining: Callable[[], float]) -> tuple[Started, int]:
         attempt = 0

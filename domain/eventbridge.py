@@ -179,6 +179,8 @@ def _unpacked(envelope: Envelope, max_bytes: int) -> Envelope | None:
         return None
     outer = envelope.attributes()
     data = {name: value for name, value in detail.items() if name != CARRIED}
+    if data and "data" in carried:  # `to_entry` never writes both
+        return None
     inner = {"data": data} if data else {}
     others = {name: value for name, value in outer.items() if name not in {"id", "data"}}
     asserted = {name: value for name, value in outer.items() if name in _ASSERTED}

@@ -149,6 +149,7 @@ def _free_port(wanted: int) -> int:
     """Give a port that nobody listens on now: the one that is wanted, else another."""
     for port in dict.fromkeys((wanted, 0)):
         with socket.socket() as probe, suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that are over keep no port
             probe.bind(("127.0.0.1", port))
             taken: int = probe.getsockname()[1]
             return taken

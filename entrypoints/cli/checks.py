@@ -64,6 +64,11 @@ async def checks(loaded: Loaded) -> AsyncIterator[Check]:
 
                 async for check in aws_intake.checks(settings, settings.intake.bucket):
                     yield check
+    if loaded.origins["temporal", "address"] != "default":
+        from entrypoints.cli import router_checks
+
+        fix = f"start the server, or correct {variable(('temporal', 'address'))} and what stands beside it"
+        yield await attempt("temporal", lambda: router_checks.look(settings), fix)
     async for check in _dedup(settings):
         yield check
 

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from domain.errors import Misconfigured, Retryable
@@ -50,14 +52,18 @@ async def _temporal(loaded: Loaded) -> AsyncIterator[Settings]:
     if not _is_ours(loaded):
         yield settings
         return
-    with ExitStack() as stack:
-        server = await asyncio.to_thread(
-            stack.enter_context, dev_server(settings.data_dir / "temporal", pages=True, port=USUAL_PORT)
-        )
+    stack = ExitStack()
+    try:
+        folder = settings.data_dir / "temporal"
+        if settings.engine == "memory":
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="interlock-temporal-")))
+        server = await asyncio.to_thread(stack.enter_context, dev_server(folder, pages=True, port=USUAL_PORT))
         tell(f"Temporal listens on {server.address} (process {server.pid}); its pages are at {server.ui}")
         if not server.address.endswith(f":{USUAL_PORT}"):
             tell(f"Other commands find it with {variable(('temporal', 'address'))}={server.address}")
         yield settings.model_copy(update={"temporal": settings.temporal.model_copy(update={"address": server.address})})
+    finally:
+        await asyncio.to_thread(stack.close)
 
 
 async def _run_workflows(settings: Settings, container: "Container", serving: "Serving", stop: asyncio.Event) -> None:

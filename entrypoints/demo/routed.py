@@ -19,7 +19,7 @@ from adapters.system.clock import SystemClock
 from application.skip_list import add_reports
 from domain.envelope import Envelope, envelope_from
 from domain.errors import Unavailable
-from domain.routing import EXPORTS, SUFFIX, catch_all_id, workflow_id
+from domain.routing import EVENTS, EXPORTS, SUFFIX, catch_all_id, workflow_id
 from entrypoints.demo import processes
 from entrypoints.demo.flights import event_type, january, to_envelope
 from entrypoints.engines.event_bus import EventBusEngine
@@ -174,12 +174,13 @@ def _expected_id(event: Envelope) -> str:
 
 
 async def _is_served(settings: Settings) -> bool:
-    """Say whether the worker has told the catalog what it serves."""
+    """Say whether workers have told the catalog what they serve, on both task queues."""
     stores = open_stores(settings)
     try:
-        return bool(await stores.catalog.offers())
+        offers = await stores.catalog.offers()
     finally:
         await stores.aclose()
+    return {EVENTS, EXPORTS} <= {queue for offer in offers for queue in offer.task_queues}
 
 
 async def _publish(settings: Settings, skipped: Sequence[Envelope], events: Sequence[Envelope]) -> None:

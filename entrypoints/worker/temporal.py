@@ -34,6 +34,9 @@ from ports.id_source import IdSource
 
 GRACE: Final = timedelta(seconds=10)
 SYNC_ACTIVITIES: Final = 64
+WORKFLOW_TASKS: Final = 100
+EXPORT_TASKS: Final = 4
+"""Workflow tasks of exports in hand at a time: a burst of them takes turns, and leaves the server to others."""
 SWEEP_SECONDS: Final = 60.0
 
 # A workflow may be annotated with our own models without a word about the sandbox.
@@ -159,6 +162,7 @@ def _worker(client: Client, stores: RouterStores, serving: Serving, queue: str, 
         activities=[CatchAllActivities(stores.caught).record, *serving.activities],
         activity_executor=pool,
         max_concurrent_activities=SYNC_ACTIVITIES,
+        max_concurrent_workflow_tasks=EXPORT_TASKS if queue == EXPORTS else WORKFLOW_TASKS,
         workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
         graceful_shutdown_timeout=GRACE,
     )

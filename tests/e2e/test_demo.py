@@ -19,7 +19,7 @@ DEMO = [sys.executable, "-m", "entrypoints.cli.main", "demo", "--january", "--js
 @pytest.mark.slow
 def test_january_goes_through_everything_and_every_count_adds_up(tmp_path: Path) -> None:
     done = subprocess.run(
-        [*DEMO, "--folder", str(tmp_path / "demo")], capture_output=True, text=True, check=False, timeout=110
+        [*DEMO, "--folder", str(tmp_path / "demo")], capture_output=True, text=True, check=False, timeout=180
     )
     assert done.returncode == 0, done.stderr[-2000:]
     summary = json.loads(done.stdout)

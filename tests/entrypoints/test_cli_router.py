@@ -153,6 +153,26 @@ def test_a_module_without_workflows_ends_the_worker_before_it_starts(interlock: 
     assert run.err == "error: module no.such.module: is not found in the working folder, nor on Python's path\n"
 
 
+def test_doctor_looks_at_a_server_that_is_configured_and_at_what_it_remembers(
+    interlock: Interlock, temporal_address: str
+) -> None:
+    def seen(**variables: str) -> dict[str, str]:
+        rows = json.loads(interlock("doctor", "--json", **variables).out)
+        return next((row for row in rows if row["name"] == "temporal"), {})
+
+    assert seen() == {}
+    found = seen(INTERLOCK_TEMPORAL__ADDRESS=temporal_address)
+    assert (found["status"], found["fix"]) == ("ok", "")
+    assert "namespace default: closed workflows are kept for 24 h" in found["detail"]
+    found = seen(INTERLOCK_ROUTER__REMEMBERED_HOURS="24")
+    assert found["status"] == "warning"
+    assert found["fix"] == "set INTERLOCK_ROUTER__REMEMBERED_HOURS to less than 24, or keep them longer"
+    found = seen(INTERLOCK_TEMPORAL__NAMESPACE="nowhere")
+    assert found["status"] == "failed"
+    assert "Namespace nowhere is not found" in found["detail"]
+    assert seen(INTERLOCK_TEMPORAL__ADDRESS=f"127.0.0.1:{free_port()}")["status"] == "failed"
+
+
 # ------------------------------------------------------------------------------------------------------- the process
 @contextmanager
 def a_worker(folder: Path, address: str, *more: str) -> Iterator["subprocess.Popen[str]"]:

@@ -26,12 +26,16 @@ MODULE = "entrypoints.demo.workflows"
 @contextmanager
 def dev(folder: Path) -> Iterator[tuple[Process, str, int]]:
     """Run `interlock dev`; give it, the address of its Temporal server and the process of that."""
-    with running(folder, "dev", "--workflows", MODULE) as process:
-        pattern = re.compile(r"Temporal listens on (\S+) \(process (\d+)\)")
-        until(lambda: pattern.search(process.log.read_text()) is not None)
-        found = pattern.search(process.log.read_text())
-        assert found is not None
-        yield process, found[1], int(found[2])
+    try:
+        with running(folder, "dev", "--workflows", MODULE) as process:
+            pattern = re.compile(r"Temporal listens on (\S+) \(process (\d+)\)")
+            until(lambda: pattern.search(process.log.read_text()) is not None)
+            found = pattern.search(process.log.read_text())
+            assert found is not None
+            yield process, found[1], int(found[2])
+    except BaseException:
+        end_left_over(folder / "data" / "temporal")
+        raise
 
 
 def is_alive(pid: int) -> bool:

@@ -42,7 +42,7 @@ class Client:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._channel = channel
 
-    async def ask(self, name: str, request: Message, token: str = "") -> Any:
+    async def ask(self, name: str, request: Message, token: str = "", seconds: float = 20) -> Any:
         method = SERVICE.methods_by_name[name]
         call = self._channel.unary_unary(
             f"/{SERVICE.full_name}/{name}",
@@ -50,7 +50,7 @@ class Client:
             cast("Any", GetMessageClass(method.output_type)).FromString,
         )
         shown = (("authorization", f"Bearer {token}"),) if token else ()
-        return await call(request, timeout=20, metadata=shown)
+        return await call(request, timeout=seconds, metadata=shown)
 
 
 @asynccontextmanager
@@ -183,6 +183,18 @@ async def test_fc24_an_edit_done_in_part_says_what_failed_and_may_be_repeated() 
         store.failing = False
         again = await client.ask("AddReports", add("R1", "R2", "R3"))
     assert (again.added, again.already_listed) == (2, 1)
+
+
+async def test_a_store_that_hangs_is_unavailable_before_the_caller_gives_up() -> None:
+    class Hanging(MemorySkipListStore):
+        async def add(self, entries: Any, /) -> int:
+            await asyncio.sleep(60)
+            return await super().add(entries)
+
+    async with serve(Hanging()) as client:
+        with pytest.raises(grpc.aio.AioRpcError, match="no answer in time") as caught:
+            await client.ask("AddReports", add("R1"), seconds=1)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
 class Tokens:

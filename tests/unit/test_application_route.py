@@ -291,8 +291,15 @@ async def test_r304_a_young_event_is_not_looked_up_and_one_without_a_time_is(wor
     await world.router.route(Envelope(specversion="1.0", id="e2", source="/s", type=TYPE), world.left())
     assert world.ledger.reads == 1
     world.router = replace(world.router, remembered=timedelta())
-    await world.router.route(an_event("e3"), world.left())
-    assert world.ledger.reads == 2
+    for event in (an_event("e3"), an_event("e4", age=timedelta(seconds=-1))):
+        await world.router.route(event, world.left())
+    assert world.ledger.reads == 3
+
+
+@pytest.mark.parametrize(("ahead", "reads"), [(299, 0), (300, 1), (86_400 * 3650, 1)])
+async def test_r304_a_time_that_lies_ahead_makes_no_event_young(world: World, ahead: int, reads: int) -> None:
+    await world.router.route(an_event(age=timedelta(seconds=-ahead)), world.left())
+    assert world.ledger.reads == reads
 
 
 async def test_r304_an_old_event_waits_for_the_ledger_and_is_never_started_without(world: World) -> None:

@@ -129,7 +129,14 @@ def test_resources_travel_as_resources_and_what_eventbridge_asserts_is_not_repla
 
 @pytest.mark.parametrize(
     "detail",
-    [{CARRIED: {}}, {CARRIED: {"id": ""}}, {CARRIED: {"id": "x", "Odd": 1}}, {CARRIED: "x"}, {CARRIED: {"id": 5}}],
+    [
+        {CARRIED: {}},
+        {CARRIED: {"id": "x", "data": 1}, "other": 2},
+        {CARRIED: {"id": ""}},
+        {CARRIED: {"id": "x", "Odd": 1}},
+        {CARRIED: "x"},
+        {CARRIED: {"id": 5}},
+    ],
     ids=repr,
 )
 def test_a_member_that_is_not_ours_stays_data(detail: dict[str, Any]) -> None:
