@@ -305,7 +305,8 @@ def mask_ips(text: str, mark: Mark) -> str:
             parsed = ipaddress.ip_address(address)
         except ValueError:
             return address
-        return mark("ip", str(parsed)) if any(map(str.isdigit, address)) else address
+        is_one = any(map(str.isdigit, address)) or address.count(":") > 2  # noqa: PLR2004 - `a::b` may be code
+        return mark("ip", str(parsed)) if is_one else address
 
     if ":" in text:
         text = _IPV6.sub(marked, text)

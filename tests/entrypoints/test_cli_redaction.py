@@ -10,7 +10,7 @@ from entrypoints.cli import redaction
 from tests.entrypoints.cli import Interlock
 
 SAMPLE = """\
-{"specversion": "1.0", "id": "1", "source": "/x", "type": "OrderPlaced", "data": {"mail": {"email": "a@b.co"}}}
+{"specversion": "1.0", "id": "1", "source": "/x", "type": "OrderPlaced", "data": {"from": {"email": "a@b.co"}}}
 {"note": "call +4915112345678, Bearer hunter2abc", "hunter2@x.org": 1}
 
 {"password": "hunter2", "password": "hunter3"}
@@ -34,7 +34,7 @@ def test_r403_a_check_tells_what_matched_where_and_what_never_did_and_no_secret(
         "form credentials\tnote\t1",
         "form email\t*\t1",
         "form phone\tnote\t1",
-        "personal name email\tmail.email\t1",
+        "personal name email\tfrom.email\t1",
     ]
     assert "never matched: form private_key, " in run.err
     assert "3 payloads: 2 changed, 0 of them masked whole" in run.err
@@ -57,7 +57,7 @@ def test_a_check_as_json(interlock: Interlock, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_policy_can_be_tried_before_it_is_set(interlock: Interlock) -> None:
-    policy = {"secret_names": ["badge"], "safe": {"OrderPlaced": ["mail.email"], "Other": ["note"]}}
+    policy = {"secret_names": ["badge"], "safe": {"OrderPlaced": ["from.email"], "Other": ["note"]}}
     (interlock.folder / "policy.json").write_text(json.dumps(policy))
     run = interlock("redaction", "check", "sample.ndjson", "--policy", "policy.json", "--type", "Other")
     assert run.out.splitlines() == ["rule\tplace\tcount", "form credentials\tnote\t1", "form email\t*\t1"]
