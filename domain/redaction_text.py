@@ -55,7 +55,7 @@ _TOKEN_RUN: Final = re.compile(r"[A-Za-z0-9_.=-]++")
 KEY_RUN: Final = re.compile(r"[0-9A-Za-z/+_-]{20}")
 """What every key holds."""
 AWS_ID: Final = re.compile(r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA)[A-Z0-9]{16}(?![A-Z0-9])")
-_AWS_SECRET: Final = re.compile(r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])")
+_AWS_SECRET: Final = re.compile(r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])")
 _API_KEY: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:gh[a-z]_|github_pat_|glpat-|[sr]k_(?:live|test)_|sk-|xox[a-z]-|AIza|npm_|ilk_)"
     r"[A-Za-z0-9_-]{16}[A-Za-z0-9_-]*+"
