@@ -214,7 +214,8 @@ class Walk:
             renamed[key] = shown
             return self.rules.names.judge(shown)
         name = self.rules.names.judge(key)
-        if self._personal and len(key) <= MAX_NAME and key[:1].isalnum():  # what may be JSON is judged by its depth
+        # Below a safe member less is masked, and what may be JSON depends on the depth: neither is worth keeping.
+        if self._personal and len(key) <= MAX_NAME and key.lstrip(_BLANKS)[:1] not in _JSON_BEGINS:
             self.rules.keep(key, name)
         return name
 
