@@ -41,10 +41,10 @@ _PHONE: Final = re.compile(
 )
 _DECIMAL: Final = re.compile(r"\+[0-9]++\.[0-9]++")
 
-_MAYBE_IBAN: Final = re.compile(r"[0-9](?<=[A-Za-z]{2}[0-9])[0-9]")
+MAYBE_IBAN: Final = re.compile(r"[0-9](?<=[A-Za-z]{2}[0-9])[0-9]")
 _IBAN: Final = re.compile(r"(?:(?<![0-9A-Za-z])|(?<=IBAN))[A-Za-z]{2}[0-9]{2}(?:[ \xA0-]?[0-9A-Za-z]){11,30}")
 _HEX: Final = frozenset("abcdefABCDEF")
-_DIGITS: Final = re.compile(r"[0-9](?<![0-9][0-9])(?:[ \xA0\u2010-\u2015-]{0,2}[0-9]){12}")
+DIGITS: Final = re.compile(r"[0-9](?<![0-9][0-9])(?:[ \xA0\u2010-\u2015-]{0,2}[0-9]){12}")
 _MORE_DIGITS: Final = re.compile(r"(?:[ \xA0\u2010-\u2015-]{0,2}[0-9])*+")
 _GROUP: Final = re.compile(r"[0-9]++")
 
@@ -121,8 +121,6 @@ def mask_phones(text: str, mark: Mark) -> str:
 
 def mask_ibans(text: str, mark: Mark) -> str:
     """Mask IBANs whose check digits fit, in groups or in one."""
-    if _MAYBE_IBAN.search(text) is None:
-        return text
     found = _IBAN.search(text)
     parts: list[str] = []
     done = 0
@@ -153,9 +151,7 @@ def mask_cards(text: str, mark: Mark) -> str:
 
     Digits beside hexadecimal letters belong to a digest or an id, digits after a decimal point to a number.
     """
-    run = _DIGITS.search(text)
-    if run is None:
-        return text
+    run = DIGITS.search(text)
     parts: list[str] = []
     done = 0
     while run is not None:
@@ -173,7 +169,7 @@ def mask_cards(text: str, mark: Mark) -> str:
                 parts += text[done : groups[at][0]], mark("card", digits)
                 done, at = groups[last][1], last
             at += 1
-        run = _DIGITS.search(text, end) if len(text) - end >= MIN_CARD else None
+        run = DIGITS.search(text, end) if len(text) - end >= MIN_CARD else None
     return "".join([*parts, text[done:]])
 
 

@@ -329,7 +329,7 @@ class Walk:
         return MASK
 
     def _meaning(self, name: str) -> Name:
-        found = self._name(name)
+        found = self._names.get(name) or self.rules.names.look_up(name)
         return PLAIN if found.kind == "personal" and not self._personal else found
 
     def _mark(self, kind: str, plain: str) -> str:
