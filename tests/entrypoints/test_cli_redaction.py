@@ -91,3 +91,16 @@ def test_a_line_without_end_is_not_taken_in(interlock: Interlock, monkeypatch: p
     assert run.code == 1
     assert "line 2: is over 100 bytes; the rest of the file was not read" in run.err
     assert "1 payloads" in run.err
+
+
+def test_a_long_sample_shows_how_far_it_is_read_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stderr = Terminal()
+    monkeypatch.setattr("sys.stderr", stderr)
+    monkeypatch.setattr(redaction, "QUIET_SECONDS", -1.0)
+    lines = [b"{}\n"] * 5
+    assert list(redaction._lines(io.BytesIO(b"".join(lines)), 15)) == lines
+    assert "Reading the sample" in stderr.getvalue()
