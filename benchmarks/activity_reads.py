@@ -26,7 +26,7 @@ from adapters.memory.metrics import MemoryMetrics
 from adapters.sqlite.activity_store import ACTIVITY, SqliteActivityStore
 from adapters.sqlite.database import Database
 from adapters.system.id_source import RandomIds
-from application.activity import ActivityHistory
+from application.activity_history import ActivityHistory
 from benchmarks.figures import in_turn, rate, show
 from domain.activity import Activity, ActivityQuery, Found, Place, Stretch
 from domain.redaction import RedactionPolicy

@@ -10,7 +10,7 @@
 | credentials | their scheme, and 13 characters |
 | private key, JWT, AWS access key id | how they begin |
 | AWS secret access key, API key | a digit, and 20 characters in a row |
-| card, IBAN | two digits side by side, or nearly so, and 13 characters |
+| card, IBAN | 13 digits nearly side by side; two letters and two digits |
 | IP address | a dot or a colon |
 | any, in full-width characters or other digits | those |
 """
@@ -20,7 +20,9 @@ from typing import Final
 
 from domain.redaction_text import (
     AWS_ID,
+    DIGITS,
     KEY_RUN,
+    MAYBE_IBAN,
     Mark,
     folded,
     mask_cards,
@@ -67,7 +69,7 @@ def may_hold_some(text: str, ips: bool) -> bool:  # noqa: FBT001 - it is called 
         start = first.start()
         if text[start] in _SIGNS or _SIGN.search(text, start) is not None:
             return _TIME.fullmatch(text) is None
-        if _TWO_DIGITS.search(text, start) is not None or (ips and "." in text):
+        if (ips and "." in text) or (_TWO_DIGITS.search(text, start) is not None and _may_hold_number(text)):
             return True
     lower = text.lower()
     if "bearer" in lower or "basic" in lower:
@@ -78,6 +80,10 @@ def may_hold_some(text: str, ips: bool) -> bool:  # noqa: FBT001 - it is called 
         or (first is not None and KEY_RUN.search(text) is not None)
         or ("IA" in text and AWS_ID.search(text) is not None)
     )
+
+
+def _may_hold_number(text: str) -> bool:
+    return DIGITS.search(text) is not None or MAYBE_IBAN.search(text) is not None
 
 
 def mask_secret_forms(text: str, mark: Mark) -> str:
@@ -103,5 +109,8 @@ def mask_personal_forms(text: str, mark: Mark, *, ips: bool) -> str:
     if "+" in text or "%2" in text:
         text = mask_phones(text, mark)
     if len(text) >= _SHORTEST_NUMBER and _TWO_DIGITS.search(text) is not None:
-        text = mask_cards(mask_ibans(text, mark), mark)
+        if MAYBE_IBAN.search(text) is not None:
+            text = mask_ibans(text, mark)
+        if DIGITS.search(text) is not None:
+            text = mask_cards(text, mark)
     return mask_ips(text, mark) if ips else text

@@ -28,7 +28,7 @@ SECRET_NAMES: Final = _set(
     phpsessid jsessionid csrf xsrf otp totp onetimecode verificationcode authcode authorizationcode recoverycode
     recoverycodes backupcode backupcodes resetcode securitycode cvv cvv2 cvc cvc2 csc signature signatures jwt
     connectionstring seedphrase mnemonic userpass dbpass smtppass passwort kennwort motdepasse contrasena contraseña
-    senha
+    senha pw pswd hmackey storagekey deploykey clientassertion magiclink smscode mfacode twofactorcode sessid
     """
 )
 """Words, and joined words, that make a name secret wherever they stand in it."""
@@ -42,12 +42,13 @@ PERSONAL_NAMES: Final = _set(
     lastname fullname surname givenname familyname middlename maidenname birthname birthdate dateofbirth dob birthday
     ssn socialsecurity nationalid taxid passport driverlicense driverslicense driverlicence iban bankaccount
     accountnumber routingnumber sortcode cardnumber cardholder creditcard debitcard street homeaddress postaladdress
-    billingaddress shippingaddress deliveryaddress mailingaddress addressline
+    billingaddress shippingaddress deliveryaddress mailingaddress addressline ccnumber cardno accountno nickname
+    nationalinsurance vatnumber postalcode postcode zipcode licenseplate customername
     """
 )
 """Words, and joined words, that make a name personal wherever they stand in it."""
 
-PERSONAL_WHOLE_NAMES: Final = frozenset({"address", "addresses", "pan"})
+PERSONAL_WHOLE_NAMES: Final = frozenset({"address", "addresses", "addr", "pan", "tel", "mail", "zip", "nino", "tin"})
 
 IP_NAMES: Final = frozenset({"ip", "ips", "ipaddress", "remoteaddr", "xforwardedfor", "clientip", "remoteip"})
 """Personal names where IP addresses are masked."""

@@ -41,10 +41,10 @@ _PHONE: Final = re.compile(
 )
 _DECIMAL: Final = re.compile(r"\+[0-9]++\.[0-9]++")
 
-_MAYBE_IBAN: Final = re.compile(r"[0-9](?<=[A-Za-z]{2}[0-9])[0-9]")
+MAYBE_IBAN: Final = re.compile(r"[0-9](?<=[A-Za-z]{2}[0-9])[0-9]")
 _IBAN: Final = re.compile(r"(?:(?<![0-9A-Za-z])|(?<=IBAN))[A-Za-z]{2}[0-9]{2}(?:[ \xA0-]?[0-9A-Za-z]){11,30}")
 _HEX: Final = frozenset("abcdefABCDEF")
-_DIGITS: Final = re.compile(r"[0-9](?<![0-9][0-9])(?:[ \xA0\u2010-\u2015-]{0,2}[0-9]){12}")
+DIGITS: Final = re.compile(r"[0-9](?<![0-9][0-9])(?:[ \xA0\u2010-\u2015-]{0,2}[0-9]){12}")
 _MORE_DIGITS: Final = re.compile(r"(?:[ \xA0\u2010-\u2015-]{0,2}[0-9])*+")
 _GROUP: Final = re.compile(r"[0-9]++")
 
@@ -55,7 +55,7 @@ _TOKEN_RUN: Final = re.compile(r"[A-Za-z0-9_.=-]++")
 KEY_RUN: Final = re.compile(r"[0-9A-Za-z/+_-]{20}")
 """What every key holds."""
 AWS_ID: Final = re.compile(r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA)[A-Z0-9]{16}(?![A-Z0-9])")
-_AWS_SECRET: Final = re.compile(r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])")
+_AWS_SECRET: Final = re.compile(r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])")
 _API_KEY: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:gh[a-z]_|github_pat_|glpat-|[sr]k_(?:live|test)_|sk-|xox[a-z]-|AIza|npm_|ilk_)"
     r"[A-Za-z0-9_-]{16}[A-Za-z0-9_-]*+"
@@ -121,8 +121,6 @@ def mask_phones(text: str, mark: Mark) -> str:
 
 def mask_ibans(text: str, mark: Mark) -> str:
     """Mask IBANs whose check digits fit, in groups or in one."""
-    if _MAYBE_IBAN.search(text) is None:
-        return text
     found = _IBAN.search(text)
     parts: list[str] = []
     done = 0
@@ -153,9 +151,7 @@ def mask_cards(text: str, mark: Mark) -> str:
 
     Digits beside hexadecimal letters belong to a digest or an id, digits after a decimal point to a number.
     """
-    run = _DIGITS.search(text)
-    if run is None:
-        return text
+    run = DIGITS.search(text)
     parts: list[str] = []
     done = 0
     while run is not None:
@@ -173,7 +169,7 @@ def mask_cards(text: str, mark: Mark) -> str:
                 parts += text[done : groups[at][0]], mark("card", digits)
                 done, at = groups[last][1], last
             at += 1
-        run = _DIGITS.search(text, end) if len(text) - end >= MIN_CARD else None
+        run = DIGITS.search(text, end) if len(text) - end >= MIN_CARD else None
     return "".join([*parts, text[done:]])
 
 
@@ -305,7 +301,8 @@ def mask_ips(text: str, mark: Mark) -> str:
             parsed = ipaddress.ip_address(address)
         except ValueError:
             return address
-        return mark("ip", str(parsed)) if any(map(str.isdigit, address)) else address
+        is_one = any(map(str.isdigit, address)) or address.count(":") > 2  # noqa: PLR2004 - `a::b` may be code
+        return mark("ip", str(parsed)) if is_one else address
 
     if ":" in text:
         text = _IPV6.sub(marked, text)

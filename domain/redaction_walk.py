@@ -11,7 +11,7 @@ from domain.redaction_assignments import mask_assignments
 from domain.redaction_checks import SMALLEST_CARD, is_card
 from domain.redaction_forms import SHORTEST, mask_personal_forms, mask_secret_forms, may_hold_some
 from domain.redaction_marks import MASK, Marks
-from domain.redaction_names import MAX_NAME, PLAIN, Name, NameRules, is_field_name
+from domain.redaction_names import MAX_CACHED, MAX_NAME, PLAIN, Name, NameRules, is_field_name
 from domain.redaction_text import folded
 
 SafePaths = dict[str, "SafePaths"]
@@ -42,6 +42,14 @@ class Rules:
         self.kinds = (*_SECRET_KINDS, *_PERSONAL_KINDS, *(("ip",) if mask_ips else ()))
         self.marks = Marks(frozenset({*self.kinds, "personal"}), key)
         self.has_pseudonyms = key is not None
+        self.keys: dict[str, Name] = {}
+        """Keys that hold nothing of a form, and what they mean. Names that are looked up elsewhere may."""
+
+    def keep(self, key: str, name: Name) -> None:
+        """Remember a key that holds nothing of a form, up to a bound."""
+        if len(self.keys) >= MAX_CACHED:
+            self.keys.clear()
+        self.keys[key] = name
 
     def all_rules(self) -> Iterator[str]:
         """Name every rule as notes do."""
@@ -79,7 +87,8 @@ class Walk:
         self._notes = notes
         self._personal = personal
         self._ips = personal and rules.mask_ips
-        self._known = rules.names.known
+        self._names = rules.names.known
+        self._keys = rules.keys
         self._json_level = 0
         self._trail: list[str] = []
         self._at = ""
@@ -128,9 +137,9 @@ class Walk:
         shown: dict[str, JsonValue] = {}
         renamed: dict[str, str] = {}
         labelled = PLAIN
-        known, ips = self._known, self._ips
+        keys, ips = self._keys, self._ips
         for key, value in members.items():
-            name = known.get(key) or self._learn(key, renamed)
+            name = keys.get(key) or self._learn(key, renamed)
             kind = type(value)
             if name is PLAIN and safe is None:
                 if kind is str:
@@ -204,10 +213,14 @@ class Walk:
         if shown != key:
             renamed[key] = shown
             return self.rules.names.judge(shown)
-        return self.rules.names.look_up(key)
+        name = self.rules.names.judge(key)
+        # Below a safe member less is masked, and what may be JSON depends on the depth: neither is worth keeping.
+        if self._personal and len(key) <= MAX_NAME and key.lstrip(_BLANKS)[:1] not in _JSON_BEGINS:
+            self.rules.keep(key, name)
+        return name
 
     def _name(self, text: str) -> Name:
-        return self._known.get(text) or self.rules.names.look_up(text)
+        return self._names.get(text) or self.rules.names.look_up(text)
 
     def _label(self, text: str) -> Name:
         """Say what a value means that may be a name."""
@@ -316,7 +329,7 @@ class Walk:
         return MASK
 
     def _meaning(self, name: str) -> Name:
-        found = self._known.get(name) or self.rules.names.look_up(name)
+        found = self._names.get(name) or self.rules.names.look_up(name)
         return PLAIN if found.kind == "personal" and not self._personal else found
 
     def _mark(self, kind: str, plain: str) -> str:

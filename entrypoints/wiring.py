@@ -128,7 +128,7 @@ def open_activity(settings: Settings, metrics: Metrics) -> "ActivityEngine":
     """Give the writer and the reader of activity on the configured engine. Nothing is connected to before its use."""
     from entrypoints.engines import activity  # noqa: PLC0415 - the activity store's alone
 
-    return activity.open_activity(settings, metrics)
+    return activity.ActivityEngine(settings, metrics)
 
 
 def make_dedup_service(settings: Settings, engine: "DedupEngine", metrics: Metrics) -> "Service":

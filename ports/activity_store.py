@@ -9,7 +9,7 @@ from domain.activity import Activity, Found, Stretch
 class ActivityStore(Protocol):
     """Rows of accounts, each in the order of its events' times. Every method may raise `Unavailable`.
 
-    What it gives is as writers sent it. `application.activity.ActivityHistory` redacts it, and is the only reader.
+    What it gives is as writers sent it. `application.activity_history` redacts it, and is the only reader.
     """
 
     async def record(self, activities: Sequence[Activity], /) -> list[bool]:

@@ -13,7 +13,8 @@ from adapters.memory.clock import ManualClock
 from adapters.memory.metrics import MemoryMetrics
 from adapters.memory.payload_store import MemoryPayloadStore
 from adapters.sqlite.database import Database
-from application.activity import ActivityFeed, ActivityHistory, Bounds
+from application.activity import ActivityFeed
+from application.activity_history import ActivityHistory, Bounds
 from domain.activity import Activity, ActivityQuery, Place, activity_of, place_key, place_of
 from domain.cursor import CursorKeys
 from domain.redaction import RedactionPolicy

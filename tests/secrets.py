@@ -163,7 +163,9 @@ def planted(draw: st.DrawFn) -> tuple[str, JsonValue]:
         if kind == "form in text":
             before = draw(st.sampled_from(["", "see ", "(", "<", "'", "Größe 5, ", "x: ", "a@b, ", "12 "]))
             return secret, f"{before}{secret}{draw(st.sampled_from(['', ' ok', ')', '>', ', then', ';', '!']))}"
-        return secret, {secret: 1} if kind == "form as key" else secret
+        # Met as a value first, where a name is looked for: what is remembered of it must not open the key.
+        before_key: list[JsonValue] = [{"name": secret, "value": 1}, f"{secret}=1", {secret: 1}]
+        return secret, before_key if kind == "form as key" else secret
     secret = draw(words)
     if kind == "place":
         return secret, draw(st.sampled_from(PLACES)).format(secret)

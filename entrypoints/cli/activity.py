@@ -13,7 +13,7 @@ from entrypoints.cli.output import Json, emit, run, say, table, tell
 from entrypoints.cli.session import shared_settings
 
 if TYPE_CHECKING:
-    from application.activity import ActivityHistory
+    from application.activity_history import ActivityHistory
     from domain.activity import ActivityQuery
     from entrypoints.settings import Settings
 

@@ -1,14 +1,15 @@
 """`interlock redaction`: what the policy in force does to a sample of events (R-403)."""
 
-import asyncio
+import contextlib
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Final, NamedTuple
 
 import typer
 
-from entrypoints.cli.output import Json, emit, run, table, tell
+from entrypoints.cli.output import QUIET_SECONDS, Json, emit, table, tell
 from entrypoints.cli.session import loaded
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def check(
     Example: interlock redaction check sample.ndjson --policy redaction.json
     """
     policy = _policy(policy_file)
-    found, unreadable = run(asyncio.to_thread(_report, policy, file, event_type), "Reading the sample")
+    found, unreadable = _report(policy, file, event_type)
     rows = [
         (rule, place, count)
         for rule, places in sorted(found.matches.items())
@@ -93,18 +94,44 @@ def _report(policy: "RedactionPolicy", file: Path, event_type: str) -> "tuple[Re
 
     unreadable: list[_Unreadable] = []
     if file == STDIN:
-        return report(policy, _payloads(sys.stdin.buffer, event_type, unreadable)), unreadable
-    with file.open("rb") as lines:
+        return report(policy, _payloads(_lines(sys.stdin.buffer, None), event_type, unreadable)), unreadable
+    with file.open("rb") as opened:
+        lines = _lines(opened, file.stat().st_size)
         return report(policy, _payloads(lines, event_type, unreadable)), unreadable
 
 
-def _payloads(lines: BinaryIO, event_type: str, unreadable: list[_Unreadable]) -> "Iterator[tuple[str, JsonValue]]":
+def _lines(file: BinaryIO, size: int | None) -> Iterator[bytes]:
+    """Give the lines; on a terminal, show how far they are read once that takes longer than two seconds."""
+    began, read = time.monotonic(), 0
+    with contextlib.ExitStack() as shown:
+        advance: Callable[[int], None] | None = None
+        while raw := file.readline(MAX_LINE + 1):
+            yield raw
+            read += len(raw)
+            if advance is not None:
+                advance(read)
+            elif time.monotonic() - began > QUIET_SECONDS and sys.stderr.isatty():
+                advance = shown.enter_context(_progress(size))
+
+
+@contextlib.contextmanager
+def _progress(size: int | None) -> "Iterator[Callable[[int], None]]":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    parts = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*parts, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("Reading the sample", total=size)
+        yield lambda read: progress.update(task, completed=read)
+
+
+def _payloads(
+    lines: Iterator[bytes], event_type: str, unreadable: list[_Unreadable]
+) -> "Iterator[tuple[str, JsonValue]]":
     from domain.errors import Invalid
     from domain.json_reader import read_json
 
-    number = 0
-    while raw := lines.readline(MAX_LINE + 1):
-        number += 1
+    for number, raw in enumerate(lines, 1):
         if len(raw) > MAX_LINE:
             unreadable.append(_Unreadable(number, f"is over {MAX_LINE} bytes; the rest of the file was not read"))
             return

@@ -3,18 +3,19 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Final
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final
 
 from adapters.system.clock import SystemClock
-from application.activity import ActivityFeed, ActivityHistory, Bounds
+from application.activity import ActivityFeed
 from domain.cursor import CursorKeys
-from entrypoints.redaction import load_policy
 from entrypoints.settings import ActivitySettings, Settings
 from ports.activity_store import ActivityStore
 from ports.metrics import Metrics
 from ports.payload_store import PayloadStore
+
+if TYPE_CHECKING:
+    from application.activity_history import ActivityHistory
 
 FILE: Final = "activity.db"
 FOLDER: Final = "payloads"
@@ -22,41 +23,44 @@ FOLDER: Final = "payloads"
 Closer = Callable[[], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
 class ActivityEngine:
-    """The writer and the reader of activity, and what closes them. The store itself is for nobody else."""
+    """The writer and the reader of activity, and what closes them. The store itself is for nobody else.
 
-    feed: ActivityFeed
-    history: ActivityHistory
-    closers: tuple[Closer, ...] = ()
+    Attributes:
+        feed: the writer.
+    """
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        """Nothing is connected to before its first use."""
+        self._settings = settings
+        store, payloads, *self._closers = _stores(settings)
+        self.feed = ActivityFeed(store, payloads, SystemClock(), metrics, settings.activity.inline_bytes)
+
+    @cached_property
+    def history(self) -> "ActivityHistory":
+        """The reader. What it needs is imported here: who only writes does without.
+
+        Raises:
+            Misconfigured: a setting cannot work.
+        """
+        from application.activity_history import ActivityHistory, Bounds  # noqa: PLC0415 - the readers' alone
+        from entrypoints.redaction import load_policy  # noqa: PLC0415 - the same
+
+        feed, activity = self.feed, self._settings.activity
+        return ActivityHistory(
+            feed.store,
+            feed.payloads,
+            load_policy(self._settings),
+            feed.clock,
+            feed.metrics,
+            keys=_keys(activity),
+            bounds=Bounds(activity.max_reads, activity.max_page_bytes),
+        )
 
     async def aclose(self) -> None:
         """Close files and connections, once no call is in hand."""
-        for close in self.closers:
+        for close in self._closers:
             await close()
-
-
-def open_activity(settings: Settings, metrics: Metrics) -> ActivityEngine:
-    """Give the activity store of the configured engine. Nothing is connected to before its first use.
-
-    Raises:
-        Misconfigured: a setting cannot work.
-    """
-    store, payloads, *closers = _stores(settings)
-    activity, clock = settings.activity, SystemClock()
-    return ActivityEngine(
-        ActivityFeed(store, payloads, clock, metrics, activity.inline_bytes),
-        ActivityHistory(
-            store,
-            payloads,
-            load_policy(settings),
-            clock,
-            metrics,
-            keys=_keys(activity),
-            bounds=Bounds(activity.max_reads, activity.max_page_bytes),
-        ),
-        tuple(closers),
-    )
 
 
 def _stores(settings: Settings) -> tuple[ActivityStore, PayloadStore | None, *tuple[Closer, ...]]:

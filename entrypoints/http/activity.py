@@ -7,7 +7,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from application.activity import ActivityHistory
+from application.activity_history import ActivityHistory
 from domain.activity import ActivityQuery
 from domain.errors import Invalid
 from domain.event import DEFAULT_LIMIT

@@ -12,7 +12,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from application.activity import ActivityHistory
+from application.activity_history import ActivityHistory
 from application.explain import Explain
 from application.platform import Platform
 from entrypoints.http import document, health

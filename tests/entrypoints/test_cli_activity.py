@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -38,10 +39,20 @@ async def _fill(folder: Path) -> None:
     await engine.aclose()
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an account's activity, to be copied."""
+    folder = tmp_path_factory.mktemp("filled")
+    asyncio.run(_fill(folder))
+    return folder
+
+
 @pytest.fixture
-def interlock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Interlock:
+def interlock(
+    filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Interlock:
     """The command, beside a SQLite engine with an account's activity."""
-    asyncio.run(_fill(tmp_path))
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
     return Interlock(tmp_path, monkeypatch, capsys)
 
 

@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from domain.access import LOCAL
+from entrypoints.local_bus import LOCAL_ACCOUNT
 from tests.examples import an_envelope
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +86,9 @@ def test_dev_takes_an_event_through_its_life(tmp_path: Path) -> None:
         assert (move.status_code, move.json()["actor"]) == (201, LOCAL.name)
         history = dev.client.get("/v1/events/e1/history").json()["items"]
         assert [(item["from"], item["to"]) for item in history] == [(None, "to_review"), ("to_review", "open")]
-        assert dev.client.get("/readyz").json() == {"status": "ok", "dependencies": {"store": "ok"}}
+        assert dev.client.get("/readyz").json() == {"status": "ok", "dependencies": {"store": "ok", "activity": "ok"}}
+        [item] = dev.client.get(f"/v1/activity?account={LOCAL_ACCOUNT}").json()["items"]
+        assert (item["id"], item["data"]) == ("e1", {"minutes": 42})
         assert 'interlock_consumed_messages_total{outcome="done"} 1.0' in dev.client.get("/metrics").text
         for garbage in (b"{", b"\xff\xfe", b"[" * 100_000, b"null"):
             assert 400 <= dev.client.post("/v1/events", content=garbage, headers=BATCH).status_code < 500
@@ -107,18 +110,22 @@ def test_dev_killed_mid_way_and_started_again_has_every_accepted_event_once(tmp_
                 sent += 40
             dev.end(signal.SIGKILL)
 
-    def listed(client: httpx.Client) -> list[str]:
+    def every(client: httpx.Client, path: str, **query: str) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
         page: dict[str, Any] = {"next_cursor": ""}
         while (cursor := page["next_cursor"]) is not None:
-            parameters = {"state": "to_review", "limit": "500"} | ({"cursor": cursor} if cursor else {})
-            page = client.get("/v1/events", params=parameters).json()
+            page = client.get(path, params=query | {"limit": "500"} | ({"cursor": cursor} if cursor else {})).json()
             items += page["items"]
-        return [item["event_id"] for item in items]
+        return items
+
+    def listed(client: httpx.Client) -> list[str]:
+        return [item["event_id"] for item in every(client, "/v1/events", state="to_review")]
 
     with running(tmp_path, "dev", "--no-router", INTERLOCK_LIFECYCLE__VISIBILITY_SECONDS="2") as dev:
         until(lambda: len(listed(dev.client)) >= len(accepted))
         assert sorted(listed(dev.client)) == sorted(accepted)
+        activity = every(dev.client, "/v1/activity", account=LOCAL_ACCOUNT)
+        assert sorted(item["id"] for item in activity) == sorted(accepted)
         assert {len(dev.client.get(f"/v1/events/e{n}/history").json()["items"]) for n in range(0, sent, 13)} == {1}
         assert dev.end(signal.SIGINT) == 0
     assert len(accepted) == sent == 600

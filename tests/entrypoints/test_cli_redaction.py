@@ -10,7 +10,7 @@ from entrypoints.cli import redaction
 from tests.entrypoints.cli import Interlock
 
 SAMPLE = """\
-{"specversion": "1.0", "id": "1", "source": "/x", "type": "OrderPlaced", "data": {"mail": {"email": "a@b.co"}}}
+{"specversion": "1.0", "id": "1", "source": "/x", "type": "OrderPlaced", "data": {"from": {"email": "a@b.co"}}}
 {"note": "call +4915112345678, Bearer hunter2abc", "hunter2@x.org": 1}
 
 {"password": "hunter2", "password": "hunter3"}
@@ -34,7 +34,7 @@ def test_r403_a_check_tells_what_matched_where_and_what_never_did_and_no_secret(
         "form credentials\tnote\t1",
         "form email\t*\t1",
         "form phone\tnote\t1",
-        "personal name email\tmail.email\t1",
+        "personal name email\tfrom.email\t1",
     ]
     assert "never matched: form private_key, " in run.err
     assert "3 payloads: 2 changed, 0 of them masked whole" in run.err
@@ -57,7 +57,7 @@ def test_a_check_as_json(interlock: Interlock, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_policy_can_be_tried_before_it_is_set(interlock: Interlock) -> None:
-    policy = {"secret_names": ["badge"], "safe": {"OrderPlaced": ["mail.email"], "Other": ["note"]}}
+    policy = {"secret_names": ["badge"], "safe": {"OrderPlaced": ["from.email"], "Other": ["note"]}}
     (interlock.folder / "policy.json").write_text(json.dumps(policy))
     run = interlock("redaction", "check", "sample.ndjson", "--policy", "policy.json", "--type", "Other")
     assert run.out.splitlines() == ["rule\tplace\tcount", "form credentials\tnote\t1", "form email\t*\t1"]
@@ -91,3 +91,16 @@ def test_a_line_without_end_is_not_taken_in(interlock: Interlock, monkeypatch: p
     assert run.code == 1
     assert "line 2: is over 100 bytes; the rest of the file was not read" in run.err
     assert "1 payloads" in run.err
+
+
+def test_a_long_sample_shows_how_far_it_is_read_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stderr = Terminal()
+    monkeypatch.setattr("sys.stderr", stderr)
+    monkeypatch.setattr(redaction, "QUIET_SECONDS", -1.0)
+    lines = [b"{}\n"] * 5
+    assert list(redaction._lines(io.BytesIO(b"".join(lines)), 15)) == lines
+    assert "Reading the sample" in stderr.getvalue()

@@ -2,17 +2,22 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from adapters.file.token_file import add_token
+from domain.access import issue_token
 from domain.errors import Invalid, Unavailable
-from entrypoints.aws_lambda import activity
+from entrypoints.aws_lambda import activity, operator_api
 from entrypoints.aws_lambda.runtime import Runtime
 from tests.activity import a_query
 from tests.engines import REGION, Engine, activity_table, bucket
 from tests.entrypoints.lambda_events import Context
+from tests.entrypoints.test_lambda_operator_api import http_api, rest_api
 
 MEMORY = {"INTERLOCK_ENGINE": "memory"}
 
@@ -185,3 +190,45 @@ def test_fc33_without_a_bucket_an_event_over_400_kb_is_refused_with_size_and_lim
         assert lines(capsys)[-1]["code"] == "too_large"
         assert activity.handler(an_event(text="x" * 390_000), Context())["outcome"] == "recorded"
         runtime.close()
+
+
+@pytest.mark.parametrize("payload", [rest_api, http_api])
+def test_r402_what_one_function_recorded_another_ones_containers_page_through(
+    ministack: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, payload: Callable[..., dict[str, Any]]
+) -> None:
+    """Each page comes from a new container, and no key of cursors is configured: the table keeps one for all."""
+    if ministack.url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", ministack.url)
+        monkeypatch.setenv("AWS_REGION", REGION)
+    token = issue_token("ada", ["view"], datetime.now(UTC) + timedelta(days=1), b"0" * 40)
+    add_token(tmp_path / "tokens.json", token.record)
+    headers = {"Authorization": f"Bearer {token.text.get_secret_value()}"}
+    with activity_table(ministack) as table:
+        variables = {
+            **os.environ,
+            "INTERLOCK_ENGINE": "aws",
+            "INTERLOCK_ACTIVITY__TABLE": table,
+            "INTERLOCK_AUTH__TOKENS_FILE": str(tmp_path / "tokens.json"),
+            "INTERLOCK_LIFECYCLE__TOPIC_ARN": "arn:aws:sns:us-east-1:000000000000:lifecycle.fifo",
+        }
+        feed = Runtime(publishing=None, variables=variables)
+        monkeypatch.setattr(activity, "RUNTIME", feed)
+        for number in range(5):
+            activity.handler(an_event(number, email="p@example.com"), Context())
+        feed.close()
+        numbers: list[int] = []
+        query = "account=111122223333&report_id=R1&order=asc&limit=2"
+        cursor = ""
+        while True:
+            container = Runtime(publishing=True, variables=variables)
+            monkeypatch.setattr(operator_api, "RUNTIME", container)
+            answer = operator_api.handler(payload("GET", "/v1/activity", query + cursor, headers), Context())
+            container.close()
+            assert answer["statusCode"] == 200, answer
+            assert "p@example.com" not in answer["body"]
+            page = json.loads(answer["body"])
+            numbers += [item["data"]["number"] for item in page["items"]]
+            if page["next_cursor"] is None:
+                break
+            cursor = f"&cursor={page['next_cursor']}"
+    assert sorted(numbers) == [0, 1, 2, 3, 4]

@@ -256,6 +256,7 @@ def test_g19_a_function_loads_no_library_of_another_job(module: str) -> None:
     )
     loaded = {name.partition(".")[0] for name in run.stdout.split()}
     assert {"boto3", "pydantic"} <= loaded
+    assert "domain.redaction" not in run.stdout.split()  # who writes does not redact
     assert not loaded & {
         "dependency_injector",
         "dotenv",

@@ -16,7 +16,7 @@ from adapters.memory.activity_store import MemoryActivityStore
 from adapters.sqlite.activity_store import ACTIVITY, SqliteActivityStore
 from adapters.sqlite.database import Database
 from adapters.system.id_source import RandomIds
-from application.activity import Bounds
+from application.activity_history import Bounds
 from domain.activity import Activity, ActivityQuery, activity_id, place_of
 from ports.activity_store import ActivityStore
 from tests.activity import (

@@ -13,13 +13,14 @@ PACKAGES = ("domain", "ports", "application", "adapters", "entrypoints")
 MAY_UNSEAL = {
     "domain/activity.py",
     "application/activity.py",
+    "application/activity_history.py",
     "adapters/memory/activity_store.py",
     "adapters/sqlite/activity_store.py",
     "adapters/dynamodb/activity_rows.py",
 }
 MAY_FIND = {
     "ports/activity_store.py",
-    "application/activity.py",
+    "application/activity_history.py",
     "adapters/memory/activity_store.py",
     "adapters/sqlite/activity_store.py",
     "adapters/dynamodb/activity_store.py",
@@ -48,13 +49,13 @@ def users(*names: str) -> set[str]:
 
 def test_r403_only_stores_and_the_reader_open_what_is_sealed() -> None:
     assert users("unsealed") <= MAY_UNSEAL
-    assert {"application/activity.py", "adapters/sqlite/activity_store.py"} <= users("unsealed")
+    assert {"application/activity_history.py", "adapters/sqlite/activity_store.py"} <= users("unsealed")
 
 
 def test_r403_only_the_reader_asks_a_store_for_rows() -> None:
     """`Stretch` is what `find` takes, so whoever asks for rows names it."""
     assert users("Stretch") <= MAY_FIND | {"domain/activity.py"}
-    assert "application/activity.py" in users("Stretch")
+    assert "application/activity_history.py" in users("Stretch")
 
 
 def test_r403_the_reader_keeps_its_store_to_itself() -> None:

@@ -10,8 +10,8 @@ from pydantic import JsonValue
 
 from adapters.memory.activity_store import MemoryActivityStore
 from adapters.memory.payload_store import MemoryPayloadStore
-from application import activity
-from application.activity import MISSING, ActivityFeed, Bounds, record
+from application.activity import record
+from application.activity_history import MISSING, MOST_ROWS, Bounds
 from domain.activity import Activity, Found, Place, Pointer, Sealed, Stretch
 from domain.errors import BadCursor, Invalid, Unavailable
 from tests.activity import BOUNDS, WatchedFeed, a_feed, a_history, a_query, a_row
@@ -45,7 +45,7 @@ async def filled(rows: Sequence[Activity]) -> tuple[WatchedStore, WatchedFeed]:
     return store, a_feed(store)
 
 
-async def every_page(feed: ActivityFeed, bounds: Bounds = BOUNDS, **query: object) -> list[list[JsonValue]]:
+async def every_page(feed: WatchedFeed, bounds: Bounds = BOUNDS, **query: object) -> list[list[JsonValue]]:
     """Give the numbers of events, page by page."""
     history, pages, cursor = a_history(feed, bounds=bounds), [], None
     while True:
@@ -117,7 +117,7 @@ async def test_reads_grow_no_further_than_a_bound() -> None:
     assert await every_page(feed, type="none", limit=500) == [[]]
     looked_at = [stretch.rows for stretch in store.stretches]
     assert looked_at[:4] == [501, 1002, 2004, 4008]
-    assert set(looked_at[4:]) == {activity.MOST_ROWS}
+    assert set(looked_at[4:]) == {MOST_ROWS}
 
 
 async def test_fc33_a_page_of_many_bytes_ends_early_with_a_cursor() -> None:

@@ -319,6 +319,15 @@ def test_r403_safe_members_are_shown_for_their_event_types_alone() -> None:
     assert redact(policy, "", {"note": "+4915112345678"}) == {"note": "[phone]"}
 
 
+def test_r403_what_is_remembered_of_a_name_opens_no_key() -> None:
+    policy = read_policy(b'{"safe": {"OrderPlaced": ["open"]}}')
+    met: list[JsonValue] = [{"name": "ada@example.com"}, "ada@example.com=1", {"open": {"ada@example.com": 1}}]
+    for once in met:
+        redact(policy, "OrderPlaced", [once, [["ada@example.com", 1]]])
+        redact(policy, "OrderPlaced", once)
+        assert redact(policy, "OrderPaid", {"ada@example.com": 1}) == {"[email]": 1}
+
+
 def test_names_of_the_policy_are_taken_in_any_style() -> None:
     policy = {
         "secret_names": frozenset({"BadgeNo"}),
@@ -465,6 +474,7 @@ def test_names_that_were_judged_are_remembered_up_to_a_bound_and_long_ones_never
 
 def test_more_names_than_are_remembered_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("domain.redaction_names.MAX_CACHED", 1)
+    monkeypatch.setattr("domain.redaction_walk.MAX_CACHED", 1)
     payload: JsonValue = {"key": "password", "value": "x", "other": 1, "email": "y"}
     assert seen(payload) == {"key": "password", "value": MASK, "other": 1, "email": MASK}
 
