@@ -30,9 +30,9 @@ def worker() -> list[str]:
     return ["-m", "entrypoints.cli.main", "worker", "transitions"]
 
 
-def intake_worker() -> list[str]:
-    """Give Python's arguments for the front door's processor."""
-    return ["-m", "entrypoints.cli.main", "worker", "intake"]
+def intake_worker(batch: int) -> list[str]:
+    """Give Python's arguments for the front door's processor, with so many messages at a time."""
+    return ["-m", "entrypoints.cli.main", "worker", "intake", "--batch", str(batch)]
 
 
 def told(arguments: Sequence[str], folder: Path) -> Any:

@@ -23,7 +23,7 @@ def test_january_goes_through_everything_and_every_count_adds_up(tmp_path: Path)
     assert done.returncode == 0, done.stderr[-2000:]
     summary = json.loads(done.stdout)
     assert all(summary["checks"].values())
-    assert len(summary["checks"]) == 14
+    assert len(summary["checks"]) == 15
     assert (summary["new"], summary["duplicate"], summary["rejected"]) == (6607, 660, 5)
     assert summary["sent"] == 6607 + 660 + 5
     assert summary["facts"] == 6607 + summary["operators"]["moved"]
