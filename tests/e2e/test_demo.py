@@ -16,9 +16,10 @@ DEMO = [sys.executable, "-m", "entrypoints.cli.main", "demo", "--january", "--js
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_january_goes_through_everything_and_every_count_adds_up(tmp_path: Path) -> None:
     done = subprocess.run(
-        [*DEMO, "--folder", str(tmp_path / "demo")], capture_output=True, text=True, check=False, timeout=110
+        [*DEMO, "--folder", str(tmp_path / "demo")], capture_output=True, text=True, check=False, timeout=280
     )
     assert done.returncode == 0, done.stderr[-2000:]
     summary = json.loads(done.stdout)
