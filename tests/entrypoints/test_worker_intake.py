@@ -127,7 +127,7 @@ class World:
 
 
 async def until(done: Callable[[], bool | Awaitable[bool]], worker: "asyncio.Task[None] | None" = None) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             answer = done()
             if answer if isinstance(answer, bool) else await answer:
@@ -369,6 +369,7 @@ async def kept_in(objects: ObjectStore) -> dict[str, RawMessage]:
 
 @pytest.mark.anyio
 @pytest.mark.slow
+@pytest.mark.timeout(240)  # thirty processes start, and a slow machine takes its time
 async def test_killed_thirty_times_at_random_each_event_is_in_the_table_once(tmp_path: Path) -> None:
     """SIGKILL at random moments while messages come in, then SIGTERM: each message is kept whole, exit code 0.
 
