@@ -64,6 +64,7 @@ def table(tmp_path: Path) -> Iterator[IcebergEventTable]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_fc47_killed_anywhere_and_run_again_the_table_is_whole(tmp_path: Path) -> None:
     rnd = random.Random(7)
     put_all(tmp_path, messages(0, 600), 100)
@@ -79,7 +80,7 @@ def test_fc47_killed_anywhere_and_run_again_the_table_is_whole(tmp_path: Path) -
         assert len(found) == len(set(found))
     for _ in range(2):
         job = command(tmp_path, "daily-job", "--date", "2026-01-31", processes=1)
-        _, told = job.communicate(timeout=60)
+        _, told = job.communicate(timeout=120)
         assert job.returncode == 0, told.decode()
         assert sorted(row["id"] for row in rows_of(tmp_path)) == sorted(
             f"e{number}" for number in range(1000) if number % 10 != 9
