@@ -4,6 +4,9 @@ Runs in worker processes: everything here takes and gives what can be pickled. A
 batch a part, so that the second half can take one part of all files at a time, whatever the day's size (goal G23).
 """
 
+import multiprocessing
+import os
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -46,10 +49,22 @@ class StagedFile(NamedTuple):
     types: frozenset[str]
 
 
-def be_thrifty() -> None:
-    """Set up a worker process: one thread, since there are several workers, and memory that goes back at once."""
+def set_up_worker() -> None:
+    """Set up a worker process.
+
+    It has one thread, since there are several workers, gives memory back at once, and ends when its parent does: one
+    that waits for work would else wait for ever.
+    """
     pa.set_cpu_count(1)
     pa.set_memory_pool(pa.system_memory_pool())
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def stage(plan: Plan, objects: Sequence[PackedObject]) -> tuple[Staged, list[StagedFile]]:

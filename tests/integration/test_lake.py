@@ -7,7 +7,8 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,35 @@ def test_fc47_killed_anywhere_and_run_again_the_table_is_whole(tmp_path: Path) -
             f"e{number}" for number in range(1000) if number % 10 != 9
         )
     assert sorted(line["message_id"] for line in quarantine_of(tmp_path)) == sorted(f"m{n}" for n in range(9, 1000, 10))
+
+
+@pytest.mark.slow
+def test_worker_processes_end_with_a_job_that_is_killed(tmp_path: Path) -> None:
+    rnd = random.Random(1)
+    put_all(tmp_path, [message(n, event(f"e{n}", data=rnd.randbytes(2000).hex())) for n in range(3000)], 1000)
+    job = command(tmp_path, "daily-job", "--date", "2026-01-31")
+    until(lambda: len(group_of(job.pid)) >= 3)  # itself and two workers, at least
+    job.kill()
+    job.communicate()
+    until(lambda: not group_of(job.pid))
+
+
+def group_of(leader: int) -> list[int]:
+    """Give the processes of a group that still run."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            if int(fields[2]) == leader and fields[0] != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 async def test_fc47_files_that_were_written_without_a_commit_are_nobodys(
