@@ -48,7 +48,7 @@ EVENTS: Final = "events"
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}", re.ASCII)
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)", re.ASCII)
-_MAX_DIGITS: Final = 38
+MAX_DIGITS: Final = 38
 _TYPES: Final = f"must be one of {', '.join(SCALARS)}, decimal(digits,scale), {{'list': …}} or {{'struct': […]}}"
 
 
@@ -221,8 +221,8 @@ def _type(value: JsonValue, path: list[str | int], depth: int) -> ColumnType:
         match = _DECIMAL.fullmatch(value)
         if match is not None:
             digits, scale = int(match[1]), int(match[2])
-            if not 1 <= digits <= _MAX_DIGITS or scale > digits:
-                raise _invalid(path, f"must have 1 to {_MAX_DIGITS} digits, and no more of them after the point")
+            if not 1 <= digits <= MAX_DIGITS or scale > digits:
+                raise _invalid(path, f"must have 1 to {MAX_DIGITS} digits, and no more of them after the point")
             return DecimalType(digits, scale)
     elif isinstance(value, dict) and len(value) == 1:
         if "list" in value:

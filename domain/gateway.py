@@ -19,7 +19,7 @@ ROUTES: Final[Mapping[Scope, Collection[str]]] = {
     "view": ("GET/v1/events", "GET/v1/events/*", "GET/v1/activity", "GET/v1/router/explain"),
     "operate": ("POST/v1/events/*/transitions",),
 }
-"""What each scope opens (CONTRACTS § 4). `*` stands for slashes too: no pattern may reach another's path."""
+"""What each scope opens (CONTRACTS § 4). In a policy `*` stands for slashes too: none may reach another's path."""
 
 OPEN: Final = ("GET/healthz", "GET/readyz")
 """What needs no scope."""

@@ -18,6 +18,8 @@ from datetime import UTC, date, datetime
 from json import encoder, loads
 from typing import Any, Final, Literal, NamedTuple
 
+from pydantic_core import from_json
+
 from domain.envelope import Envelope, envelope_from, framed_digest, read_batch, read_envelope
 from domain.errors import Invalid, Malformed, TooLarge
 from domain.json_reader import place_of, read_json
@@ -210,7 +212,7 @@ def read_line(line: bytes) -> RawMessage:
         Malformed: it is none.
     """
     try:
-        value = loads(line.decode())
+        value = _loads(line)
         message_id, receive_count, body = value["message_id"], value["receive_count"], value["body"]
         arrived_at = parse_time(value["arrived_at"], "arrived_at")
     except (ValueError, LookupError, TypeError, RecursionError):
@@ -220,6 +222,14 @@ def read_line(line: bytes) -> RawMessage:
     if not (isinstance(message_id, str) and isinstance(body, str) and type(receive_count) is int):
         raise Malformed("", "is no line of a raw object")
     return RawMessage(message_id, arrived_at, receive_count, body)
+
+
+def _loads(line: bytes) -> Any:
+    """Read JSON: by pydantic's reader, and what it refuses, such as half of a surrogate pair, by Python's."""
+    try:
+        return from_json(line)
+    except ValueError:
+        return loads(line.decode())
 
 
 def join_lines(lines: Iterable[bytes]) -> bytes:

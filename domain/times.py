@@ -58,7 +58,9 @@ def _read(text: str) -> datetime | str:
     if fraction and len(fraction) > 7:  # noqa: PLR2004 - a point and six digits
         text = text.replace(fraction, fraction[:7])
     try:
-        moment = datetime.fromisoformat(text.upper()).astimezone(UTC)
+        moment = datetime.fromisoformat(text.upper())
+        if moment.tzinfo is not UTC:
+            moment = moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return "is not a date and time of the calendar"
     return moment if EARLIEST <= moment <= LATEST else "must lie in the years 1970 to 2200"

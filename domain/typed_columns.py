@@ -3,20 +3,21 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final
 
 from pydantic import JsonValue
 from pydantic_core import to_json
 
 from domain.errors import Invalid
-from domain.event_schema import Column, ColumnType, DecimalType, EventSchema, ListType, StructType
+from domain.event_schema import MAX_DIGITS, Column, ColumnType, DecimalType, EventSchema, ListType, StructType
 from domain.json_reader import place_of
 from domain.times import EARLIEST, LATEST, parse_time
 
 Convert = Callable[[Any], Any]
 
 _LONG: Final = 2**63
+_DIGITS: Final = Context(prec=MAX_DIGITS)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
@@ -108,10 +109,10 @@ def _decimal(digits: int, scale: int) -> Convert:
             raise _Misfit(reason)
         try:
             number = Decimal(str(value))
-            fitting = number.quantize(step)
+            fitting = number.quantize(step, context=_DIGITS)
         except InvalidOperation:
             raise _Misfit(reason) from None
-        if not number.is_finite() or fitting != number or abs(fitting) >= limit:
+        if not number.is_finite() or fitting != number or fitting.copy_abs() >= limit:
             raise _Misfit(reason)
         return fitting
 

@@ -29,7 +29,7 @@ from adapters.iceberg.commits import (
 )
 from adapters.iceberg.errors import translated
 from adapters.iceberg.merging import Merge, Merged, merge_parts, stage_keys, stage_rows
-from adapters.iceberg.staging import Plan, StagedFile, be_thrifty, stage
+from adapters.iceberg.staging import Plan, StagedFile, set_up_worker, stage
 from domain.daily import Committed, PackedObject, Staged
 from domain.errors import Contention
 from domain.event_schema import EventSchema, check_view, evolve
@@ -90,7 +90,7 @@ class IcebergEventTable:
             folder = tempfile.TemporaryDirectory(prefix="interlock-load-", dir=self._spill)
         workers = self._processes if size >= POOL_BYTES else 1
         pool = (
-            ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), be_thrifty)
+            ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), set_up_worker)
             if workers > 1
             else ThreadPoolExecutor(1, "interlock-load")
         )

@@ -19,6 +19,7 @@ from pyiceberg.table import FileScanTask
 from adapters.iceberg.columns import arrow_schema
 from adapters.iceberg.day_files import KEY, DayFiles, Target, read_file
 from adapters.iceberg.staging import write_parts
+from domain.event_schema import BASE_COLUMNS
 
 ORDER: Final = ("arrived_at", "message_id", "position")
 
@@ -98,9 +99,10 @@ def _keys(path: Path, part: int, names: Sequence[str]) -> pa.Table:
     return pa.Table.from_batches([_batch(path, part, names)])
 
 
-def _batch(path: Path, part: int, names: Sequence[str] | None = None) -> pa.RecordBatch:
+def _batch(path: Path, part: int, names: Sequence[str] = ()) -> pa.RecordBatch:
+    """Read one part of a staged file; of files of keys and of whole rows alike, columns are where they are in a row."""
+    fields = [BASE_COLUMNS.index(name) for name in names] or None
     with pa.OSFile(str(path), "rb") as file:
-        fields = None if names is None else [ipc.open_file(file).schema.get_field_index(name) for name in names]
         options = ipc.IpcReadOptions(use_threads=False, included_fields=fields)
         found = ipc.open_file(file, options=options).get_batch(part)
-    return found if names is None else found.select(list(names))
+    return found.select(list(names)) if names else found

@@ -18,7 +18,7 @@ from adapters.iceberg.errors import translated
 from domain.errors import Invalid, Misconfigured
 from domain.event_schema import BASE_COLUMNS, EVENTS, EventSchema
 
-MEMORY: Final = "512MB"
+MEMORY: Final = "1GB"
 FETCHED: Final = 1000
 _SAFE: Final = (
     "SET TimeZone = 'UTC'",

@@ -4,6 +4,9 @@ Runs in worker processes: everything here takes and gives what can be pickled. A
 batch a part, so that the second half can take one part of all files at a time, whatever the day's size (goal G23).
 """
 
+import multiprocessing
+import os
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -13,22 +16,18 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import zstandard
 from pyarrow import ipc
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import StringType
 
 from adapters.iceberg.columns import counts_of, to_batch
-from adapters.zstd.object_store import compress
-from domain.daily import PackedObject, Rejected, Row, Rule, Staged, quarantine_of
+from adapters.zstd.raw_objects import read_object
+from domain.daily import PackedObject, Row, Rule, Staged
 from domain.errors import Malformed
 from domain.event_schema import EventSchema
 
-MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 FLUSH_BYTES: Final = 16 * 1024 * 1024
 """A worker writes its rows out once their data is this large."""
-
-_CHUNK: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,41 +49,22 @@ class StagedFile(NamedTuple):
     types: frozenset[str]
 
 
-def be_thrifty() -> None:
-    """Set up a worker process: one thread, since there are several workers, and memory that goes back at once."""
+def set_up_worker() -> None:
+    """Set up a worker process.
+
+    It has one thread, since there are several workers, gives memory back at once, and ends when its parent does: one
+    that waits for work would else wait for ever.
+    """
     pa.set_cpu_count(1)
     pa.set_memory_pool(pa.system_memory_pool())
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-class Read(NamedTuple):
-    """What an object holds: rows, the number of messages, and of rejected events, and where these are to be kept."""
-
-    rows: list[Row]
-    messages: int
-    rejects: int
-    quarantine: tuple[PackedObject, ...]
-
-
-def read_object(rule: Rule, packed: bytes) -> Read:
-    """Read one object by the daily rule.
-
-    Raises:
-        Malformed: it is damaged.
-    """
-    rows: list[Row] = []
-    rejected: list[Rejected] = []
-    messages = 0
-    for line in _lines(packed):
-        new, refused = rule.rows(line)
-        rows += new
-        messages += 1
-        if refused is not None:
-            rejected.append(refused)
-    if not rejected:
-        return Read(rows, messages, 0, ())
-    name, kept = quarantine_of(rejected)
-    rejects = sum(len(one.rejections) for one in rejected)
-    return Read(rows, messages, rejects, (PackedObject(name, compress(kept)),))
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def stage(plan: Plan, objects: Sequence[PackedObject]) -> tuple[Staged, list[StagedFile]]:
@@ -163,25 +143,3 @@ def _write(plan: Plan, rows: Sequence[Row], views: Mapping[str, str]) -> list[St
     path = write_parts(plan.folder, plan.parts, [to_batch(rows, plan.columns, views)], plan.columns)
     days = frozenset({row.time.date() for row in rows})
     return [StagedFile(path, len(rows), days, frozenset({row.type for row in rows}))]
-
-
-def _lines(packed: bytes) -> Iterator[bytes]:
-    """Unpack an object a piece at a time, and give its lines.
-
-    Raises:
-        Malformed: it is no zstd frame, is damaged or cut short, or has a line of more than 16 MiB.
-    """
-    reader = zstandard.ZstdDecompressor().decompressobj()
-    rest = b""
-    try:
-        for start in range(0, len(packed), _CHUNK):
-            *lines, rest = (rest + reader.decompress(packed[start : start + _CHUNK])).split(b"\n")
-            yield from filter(None, lines)
-            if len(rest) > MAX_LINE_BYTES:
-                raise Malformed("", f"has a line of more than {MAX_LINE_BYTES} bytes")
-    except zstandard.ZstdError:
-        raise Malformed("", "is no zstd frame, or a broken one") from None
-    if not reader.eof:
-        raise Malformed("", "was cut short")
-    if rest:
-        yield rest

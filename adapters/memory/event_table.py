@@ -5,11 +5,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import date, timedelta
 
-from adapters.zstd.object_store import compress, decompress
-from domain.daily import Committed, PackedObject, Rejected, Row, Rule, Staged, order_of, quarantine_of
+from adapters.zstd.raw_objects import read_object
+from domain.daily import Committed, PackedObject, Row, Rule, Staged, order_of
 from domain.errors import Malformed
 from domain.event_schema import EventSchema, check_view, evolve, new_views
-from domain.intake import split_lines
 
 _DAY = timedelta(days=1)
 
@@ -51,27 +50,20 @@ class MemoryLoad:
 
     async def stage(self, objects: Sequence[PackedObject], /) -> Staged:
         """Read objects by the daily rule."""
-        messages = events = rejects = 0
+        messages = rejects = events = 0
         quarantine: list[PackedObject] = []
         damaged: list[tuple[str, str]] = []
         for name, packed in objects:
-            rows: list[Row] = []
-            rejected: list[Rejected] = []
             try:
-                lines = split_lines(decompress(packed, name))
-                for line in lines:
-                    new, refused = self._rule.rows(line)
-                    rows += new
-                    rejected += [refused] if refused else []
+                found = read_object(self._rule, packed)
             except Malformed as error:
                 damaged.append((name, error.reason))
                 continue
-            refusals = sum(len(one.rejections) for one in rejected)
-            messages, rejects, events = messages + len(lines), rejects + refusals, events + len(rows) + refusals
-            self._rows += rows
-            if rejected:
-                where, kept = quarantine_of(rejected)
-                quarantine.append(PackedObject(where, compress(kept)))
+            messages += found.messages
+            rejects += found.rejects
+            events += len(found.rows) + found.rejects
+            self._rows += found.rows
+            quarantine += found.quarantine
         return Staged(messages, events, rejects, tuple(quarantine), tuple(damaged))
 
     async def commit(self) -> Committed:

@@ -23,7 +23,8 @@ from adapters.iceberg.columns import arrow_schema, to_batch
 from adapters.iceberg.commits import drop, plan_files, put_in_place, schemas_of, target_of, version_of
 from adapters.iceberg.day_files import KEY, DayFiles, Target, read_file
 from adapters.iceberg.merging import ORDER
-from adapters.iceberg.staging import read_object, views_of
+from adapters.iceberg.staging import views_of
+from adapters.zstd.raw_objects import read_object
 from domain.daily import Committed, PackedObject, Rule, Staged
 from domain.errors import Contention, Malformed
 from domain.event_schema import EventSchema

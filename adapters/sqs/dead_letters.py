@@ -7,7 +7,7 @@ function that failed is called with the event again, and has acknowledged it whe
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import ClientError
@@ -17,6 +17,7 @@ from domain.dead_letters import Attribute, DeadLetter, read_failure, redrive_id
 from domain.errors import InterlockError, Invalid, StaleReceipt, Unavailable
 from domain.fifo import lanes
 from domain.messages import held_back
+from domain.times import from_milliseconds
 from ports.clock import Clock
 
 if TYPE_CHECKING:
@@ -260,7 +261,7 @@ def _letter(message: "MessageTypeDef") -> DeadLetter:
         receipt=message.get("ReceiptHandle", ""),
         group_id=system.get("MessageGroupId"),
         deduplication_id=system.get("MessageDeduplicationId"),
-        sent_at=None if sent is None else datetime.fromtimestamp(int(sent) / 1000, UTC),
+        sent_at=None if sent is None else from_milliseconds(int(sent)),
         attributes={
             name: Attribute(given["DataType"], given.get("BinaryValue", given.get("StringValue", "")))
             for name, given in message.get("MessageAttributes", {}).items()

@@ -24,17 +24,20 @@ from domain.intake import QUARANTINE, split_lines
 from entrypoints.demo import processes
 from entrypoints.demo.flights import january, year
 from entrypoints.demo.usage import SCHEMA, Post, posts, totals
-from entrypoints.engines.intake import QUEUE, IntakeEngine
+from entrypoints.engines.intake import DEAD_LETTERS, QUEUE, IntakeEngine
 from entrypoints.settings import Settings
 
 SENDERS: Final = 4
-VISIBILITY: Final = {"INTERLOCK_INTAKE__VISIBILITY_SECONDS": "4", "INTERLOCK_INTAKE__WINDOW_SECONDS": "0.5"}
+BATCH: Final = 200
+VISIBILITY: Final = {"INTERLOCK_INTAKE__VISIBILITY_SECONDS": "8", "INTERLOCK_INTAKE__WINDOW_SECONDS": "0.5"}
 """Short, so that what the killed processor had in hand comes again while somebody watches."""
 
 SQL: Final = (
     "SELECT carrier, count(*) AS flights, sum(distance) AS miles, sum(air_time) AS minutes "
     "FROM aircraft_used GROUP BY carrier ORDER BY carrier"
 )
+
+WAITING: Final = "SELECT count(*) FROM messages WHERE queue = ?"
 
 Told = Callable[[int, int], None]
 
@@ -93,8 +96,8 @@ async def run(folder: Path, port: int, told: Told, *, whole_year: bool) -> tuple
     started = time.monotonic()
     in_hand = _send_and_kill(folder, port, sent, told)
     posted = time.monotonic() - started
-    with processes.running(processes.intake_worker(), folder, "intake.log", VISIBILITY) as worker:
-        processes.wait_until(lambda: not _waiting(folder), [worker])
+    with processes.running(processes.intake_worker(BATCH), folder, "intake.log", VISIBILITY) as worker:
+        processes.wait_until(lambda: not _count(folder, WAITING, QUEUE), [worker])
     job, job_seconds = _load(folder)
     rows = processes.told(["query", SQL, "--format", "json"], folder)
     quarantined = await _quarantined(folder)
@@ -120,6 +123,7 @@ async def run(folder: Path, port: int, told: Told, *, whole_year: bool) -> tuple
         "front door: events = rows + duplicates + rejects": job["events"]
         == job["rows"] + job["duplicates"] + job["rejects"],
         "front door: the processor was killed with messages in hand": in_hand > 0,
+        "front door: no message is among the dead letters": not _count(folder, WAITING, DEAD_LETTERS),
     }
 
 
@@ -130,7 +134,7 @@ def _send_and_kill(folder: Path, port: int, sent: Sequence[Post], told: Told) ->
         How many messages it had in hand.
     """
     half = len(sent) // 2
-    with processes.running(processes.intake_worker(), folder, "intake.log", VISIBILITY) as worker:
+    with processes.running(processes.intake_worker(BATCH), folder, "intake.log", VISIBILITY) as worker:
         _post_all(port, sent[:half], lambda done: told(done, len(sent)))
         with ThreadPoolExecutor(1) as others:
             rest = others.submit(_post_all, port, sent[half:], lambda done: told(half + done, len(sent)))
@@ -192,15 +196,11 @@ async def _quarantined(folder: Path) -> set[str]:
     return found
 
 
-def _waiting(folder: Path) -> int:
-    return _count(folder, "SELECT count(*) FROM messages WHERE queue = ?")
-
-
 def _in_hand(folder: Path) -> int:
-    return _count(folder, "SELECT count(*) FROM messages WHERE queue = ? AND receipt IS NOT NULL")
+    return _count(folder, WAITING + " AND receipt IS NOT NULL", QUEUE)
 
 
-def _count(folder: Path, sql: str) -> int:
+def _count(folder: Path, sql: str, queue: str) -> int:
     with closing(sqlite3.connect(f"file:{folder / 'queues.db'}?mode=ro", uri=True)) as database:
-        number: int = database.execute(sql, (QUEUE,)).fetchone()[0]
+        number: int = database.execute(sql, (queue,)).fetchone()[0]
         return number

@@ -35,9 +35,9 @@ def command(*arguments: str) -> list[str]:
     return ["-m", "entrypoints.cli.main", *arguments]
 
 
-def intake_worker() -> list[str]:
-    """Give Python's arguments for the front door's processor."""
-    return ["-m", "entrypoints.cli.main", "worker", "intake"]
+def intake_worker(batch: int) -> list[str]:
+    """Give Python's arguments for the front door's processor, with so many messages at a time."""
+    return ["-m", "entrypoints.cli.main", "worker", "intake", "--batch", str(batch)]
 
 
 def told(arguments: Sequence[str], folder: Path) -> Any:

@@ -107,7 +107,11 @@ async def _finish(
     stop: asyncio.Event,
     started: float,
 ) -> None:
-    """Delete what was kept; give back the rest, once the store answers again where that may help."""
+    """Delete what was kept; give back what failed, once the store answers again where that may help.
+
+    A message for which no time was left is not given back: that would count as a failure of its own, and bury it after
+    a few. It comes again when its time is over, which is soon.
+    """
     returned = set(report.returned)
     stale = await settle(queue, [message for message in batch if message.message_id not in returned], [])
     _tell(batch, report, stale, time.monotonic() - started)
@@ -117,7 +121,7 @@ async def _finish(
     if any(may_pass(error) for error in report.failures.values()):
         await pause(how.backoff, 1, stop)
         await _until_the_store_answers(intake, how.backoff, stop)
-    await settle(queue, [], [message for message in batch if message.message_id in returned])
+    await settle(queue, [], [message for message in batch if message.message_id in report.failures])
 
 
 def _tell(batch: Sequence[Received], report: IntakeReport, stale: int, seconds: float) -> None:

@@ -107,6 +107,16 @@ class EventTableContract:
         assert staged.events == committed.rows + committed.duplicates + staged.rejects
         assert len(await lake.rows()) == 3
 
+    async def test_an_object_that_is_damaged_anywhere_gives_no_row(self, lake: TableUnderTest) -> None:
+        whole = packed("a", message(1, event("e1")), message(2, event("e2"))).packed
+        flipped = whole[:20] + bytes([whole[20] ^ 1]) + whole[21:]
+        no_line = compress(join_lines([write_line(message(3, event("e3"))), b"no line"]))
+        damaged = [b"", b"x", whole[:-1], whole[:-8], flipped, whole + b"x", whole + whole, no_line]
+        objects = [PackedObject(f"o{number}", content) for number, content in enumerate(damaged)]
+        staged, committed = await load(lake.table, *objects)
+        assert [name for name, _ in staged.damaged] == [name for name, _ in objects]
+        assert (staged.events, committed.rows) == (0, 0)
+
     async def test_r506_rejects_are_kept_with_their_reasons(self, lake: TableUnderTest) -> None:
         await lake.table.register(declared({"name": "v", "type": "double"}))
         objects = [

@@ -9,13 +9,13 @@ from adapters.filesystem.object_store import FilesystemObjectStore
 from adapters.memory.object_store import MemoryObjectStore
 from adapters.s3.object_store import S3ObjectStore
 from adapters.zstd.object_store import ZstdObjectStore
-from tests.contracts.object_store import ObjectStoreContract
+from tests.contracts.object_store import ConcurrentObjectStoreContract, ObjectStoreContract
 from tests.engines import Engine, bucket
 
 pytestmark = pytest.mark.anyio
 
 
-class TestMemory(ObjectStoreContract):
+class TestMemory(ObjectStoreContract, ConcurrentObjectStoreContract):
     adapter = "adapters.memory.object_store"
 
     @pytest.fixture
@@ -23,7 +23,7 @@ class TestMemory(ObjectStoreContract):
         return MemoryObjectStore()
 
 
-class TestFolder(ObjectStoreContract):
+class TestFolder(ObjectStoreContract, ConcurrentObjectStoreContract):
     adapter = "adapters.filesystem.object_store"
 
     @pytest.fixture
@@ -31,7 +31,7 @@ class TestFolder(ObjectStoreContract):
         return FilesystemObjectStore(tmp_path / "not" / "there" / "yet")
 
 
-class TestZstd(ObjectStoreContract):
+class TestZstd(ObjectStoreContract, ConcurrentObjectStoreContract):
     adapter = "adapters.zstd.object_store"
 
     @pytest.fixture
@@ -39,7 +39,7 @@ class TestZstd(ObjectStoreContract):
         return ZstdObjectStore(MemoryObjectStore())
 
 
-class TestS3(ObjectStoreContract):
+class TestS3(ObjectStoreContract, ConcurrentObjectStoreContract):
     adapter = "adapters.s3.object_store"
 
     @pytest.fixture

@@ -17,14 +17,15 @@ DEMO = [sys.executable, "-m", "entrypoints.cli.main", "demo", "--january", "--js
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_january_goes_through_everything_and_every_count_adds_up(tmp_path: Path) -> None:
     done = subprocess.run(
-        [*DEMO, "--folder", str(tmp_path / "demo")], capture_output=True, text=True, check=False, timeout=180
+        [*DEMO, "--folder", str(tmp_path / "demo")], capture_output=True, text=True, check=False, timeout=280
     )
     assert done.returncode == 0, done.stderr[-2000:]
     summary = json.loads(done.stdout)
     assert all(summary["checks"].values())
-    assert len(summary["checks"]) == 21
+    assert len(summary["checks"]) == 29
     assert (summary["new"], summary["duplicate"], summary["rejected"]) == (6607, 660, 5)
     assert summary["sent"] == 6607 + 660 + 5
     assert summary["facts"] == 6607 + summary["operators"]["moved"]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from schemathesis.checks import CheckFunction, not_a_server_error
 from schemathesis.specs.openapi import checks
 
 from domain.envelope import Envelope
+from domain.gateway import ROUTES
 from entrypoints.http.activity import PARAMETERS
 from entrypoints.http.events import LIST_PARAMETERS
 from entrypoints.http.problems import STATUSES
@@ -111,6 +113,16 @@ def test_every_call_names_its_scope_and_its_refusals() -> None:
         ("get", "/v1/router/explain"): "view",
         ("get", "/v1/activity"): "view",
     }
+
+
+def test_fc37_the_gateways_policy_opens_each_call_to_its_scope_and_to_no_other() -> None:
+    for path, item in DOCUMENT["paths"].items():
+        for method, call in item.items():
+            if path.startswith("/v1/"):
+                ((scope,),) = [next(iter(need.values())) for need in call["security"]]
+                called = f"{method.upper()}{path.replace('{event_id}', 'a%2Fb')}"
+                opened = {of for of, routes in ROUTES.items() if any(fnmatchcase(called, route) for route in routes)}
+                assert opened == {scope}, called
 
 
 def test_the_parameters_of_a_list_are_described() -> None:

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +127,7 @@ class World:
 
 
 async def until(done: Callable[[], bool | Awaitable[bool]], worker: "asyncio.Task[None] | None" = None) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             answer = done()
             if answer if isinstance(answer, bool) else await answer:
@@ -157,6 +159,29 @@ async def test_r502_messages_are_gathered_into_few_objects_and_counts_add_up() -
         assert line["received"] == line["stored"] + line["quarantined"] + line["returned"] <= 250
     assert sum(line["stored"] for line in told) == 900
     assert world.objects.puts <= 20
+
+
+class HurriedClock(SystemClock):
+    """A clock of a machine so busy that it looks at the clock only every few milliseconds."""
+
+    def __init__(self) -> None:
+        self._hurry = timedelta()
+
+    def now(self) -> datetime:
+        self._hurry += timedelta(milliseconds=8)
+        return super().now() + self._hurry
+
+
+@pytest.mark.anyio
+async def test_r503_messages_for_which_no_time_was_left_have_not_failed_and_are_not_buried() -> None:
+    world = World(HOW._replace(visibility_seconds=0.4))
+    world.intake = replace(world.intake, clock=HurriedClock())
+    ids = await world.queue.send([event(number) for number in range(100)])
+    with capture_logs() as logs:
+        await world.work_until(lambda: len(world.waiting) == 0)
+    assert len(world.dead_letters) == 0
+    assert {line.message_id for line in world.kept("raw")} == set(ids)
+    assert sum(line["returned"] for line in batches(logs)) > 300, "each of the last ones was returned over and over"
 
 
 @pytest.mark.anyio
@@ -344,6 +369,7 @@ async def kept_in(objects: ObjectStore) -> dict[str, RawMessage]:
 
 @pytest.mark.anyio
 @pytest.mark.slow
+@pytest.mark.timeout(240)  # thirty processes start, and a slow machine takes its time
 async def test_killed_thirty_times_at_random_each_event_is_in_the_table_once(tmp_path: Path) -> None:
     """SIGKILL at random moments while messages come in, then SIGTERM: each message is kept whole, exit code 0.
 

@@ -7,9 +7,11 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.exceptions import CommitFailedException
@@ -18,10 +20,13 @@ from pyiceberg.table import Table
 from adapters.iceberg import commits, event_table
 from adapters.iceberg.event_table import IcebergEventTable
 from adapters.iceberg.query import ask
+from adapters.memory.event_table import MemoryEventTable
 from domain.errors import Contention, Unavailable
+from domain.event_schema import BASE_COLUMNS
 from domain.intake import RawMessage
 from entrypoints.engines.lake import open_table
-from tests.contracts.event_table import event, load, message, packed
+from tests import nasty
+from tests.contracts.event_table import declared, event, load, message, packed
 from tests.lakes import put_all, quarantine_of, rows_of, settings_of
 
 pytestmark = pytest.mark.anyio
@@ -60,6 +65,7 @@ def table(tmp_path: Path) -> Iterator[IcebergEventTable]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_fc47_killed_anywhere_and_run_again_the_table_is_whole(tmp_path: Path) -> None:
     rnd = random.Random(7)
     put_all(tmp_path, messages(0, 600), 100)
@@ -75,12 +81,41 @@ def test_fc47_killed_anywhere_and_run_again_the_table_is_whole(tmp_path: Path) -
         assert len(found) == len(set(found))
     for _ in range(2):
         job = command(tmp_path, "daily-job", "--date", "2026-01-31", processes=1)
-        _, told = job.communicate(timeout=60)
+        _, told = job.communicate(timeout=120)
         assert job.returncode == 0, told.decode()
         assert sorted(row["id"] for row in rows_of(tmp_path)) == sorted(
             f"e{number}" for number in range(1000) if number % 10 != 9
         )
     assert sorted(line["message_id"] for line in quarantine_of(tmp_path)) == sorted(f"m{n}" for n in range(9, 1000, 10))
+
+
+@pytest.mark.slow
+def test_worker_processes_end_with_a_job_that_is_killed(tmp_path: Path) -> None:
+    rnd = random.Random(1)
+    put_all(tmp_path, [message(n, event(f"e{n}", data=rnd.randbytes(2000).hex())) for n in range(3000)], 1000)
+    job = command(tmp_path, "daily-job", "--date", "2026-01-31")
+    until(lambda: len(group_of(job.pid)) >= 3)  # itself and two workers, at least
+    job.kill()
+    job.communicate()
+    until(lambda: not group_of(job.pid))
+
+
+def group_of(leader: int) -> list[int]:
+    """Give the processes of a group that still run."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            if int(fields[2]) == leader and fields[0] != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 async def test_fc47_files_that_were_written_without_a_commit_are_nobodys(
@@ -208,6 +243,59 @@ async def test_g23_days_without_number_do_not_fill_the_memory_with_files(
     _, committed = await load(table, packed("a", *spread))
     assert (committed.rows, len(committed.days)) == (200, 200)
     assert len(rows_of(tmp_path)) == 200
+
+
+async def test_fc46_a_query_over_all_days_reads_null_where_a_column_is_new(table: IcebergEventTable) -> None:
+    def struct(*names: str) -> dict[str, Any]:
+        return {"name": "s", "type": {"struct": [{"name": name, "type": "long"} for name in names]}}
+
+    double = {"name": "v", "type": "double"}
+    columns: list[list[dict[str, Any]]] = [[double]] * 4 + [[double, struct("a", "z")], [double, struct("a", "m", "z")]]
+    values: list[Any] = [{"v": 1.5}, {"v": 2}, {"v": None}, {"v": "x"}, {"s": {"a": 1, "z": 2}}]
+    values.append({"s": {"a": 3, "m": 4, "z": 5}, "v": 6})
+    rejects = 0
+    for number, (of_day, data) in enumerate(zip(columns, values, strict=True), 1):
+        await table.register(declared(*of_day))
+        day = event(f"e{number}", time=f"2026-01-0{number}T00:00:00Z", data=data)
+        staged, _ = await load(table, packed("a", message(number, day)))
+        rejects += staged.rejects
+    found = ask(table.table(), "select id, v, s.a, s.m, s.z from priced order by id")
+    assert list(found.rows) == [
+        ("e1", 1.5, None, None, None),
+        ("e2", 2.0, None, None, None),
+        ("e3", None, None, None, None),
+        ("e5", None, 1, None, 2),
+        ("e6", 6.0, 3, 4, 5),
+    ]
+    assert rejects == 1
+    assert list(ask(table.table(), "select sum(v), count(*) from priced where time < '2026-01-03'").rows) == [(3.5, 2)]
+
+
+async def test_r506_memory_and_iceberg_keep_the_same_rows_of_nasty_events(table: IcebergEventTable) -> None:
+    memory = MemoryEventTable()
+    for schema in nasty.SCHEMAS:
+        await memory.register(schema)
+        await table.register(schema)
+    everything = list(nasty.messages(1500, seed=3))
+    for start in range(0, len(everything), 350):  # each load has some messages of the one before
+        objects = packed("a", *everything[max(0, start - 50) : start + 350])
+        ours, theirs = await load(memory, objects), await load(table, objects)
+        assert ours[0] == theirs[0]
+        assert (ours[1].rows, ours[1].duplicates, ours[1].days) == (
+            theirs[1].rows,
+            theirs[1].duplicates,
+            theirs[1].days,
+        )
+    found = table.table()
+    assert found is not None
+    kept = {(row["source"], row["id"]): row for row in found.scan().to_arrow().to_pylist()}
+    assert len(kept) == found.scan().count()
+    rows = [row for day in memory.days.values() for row in day.values()]
+    assert len(rows) == len(kept)
+    for row in rows:
+        one = kept[row.source, row.id]
+        assert {name: one[name] for name in BASE_COLUMNS} == {name: getattr(row, name) for name in BASE_COLUMNS}
+        assert row.type not in ("Priced", "Sold") or one["priced" if row.type == "Priced" else "sales"] == row.typed
 
 
 async def test_a_catalog_that_cannot_be_opened_is_told(tmp_path: Path) -> None:

@@ -41,6 +41,17 @@ async def test_r506_loads_schemas_and_queries_are_the_same_on_glue(table: Iceber
     assert list(found.rows) == [("e1", None), ("e2", None), ("e3", 2.0)]
 
 
+async def test_fc47_two_loads_at_once_on_glue_keep_each_event_once(table: IcebergEventTable) -> None:
+    async with table.load(0) as one, table.load(0) as other:
+        await one.stage([packed("a", message(1, event("e1")))])
+        await other.stage([packed("b", message(2, event("e1")), message(3, event("e2")))])
+        first, second = await one.commit(), await other.commit()
+    assert (first.rows, second.rows, second.duplicates) == (1, 1, 1)
+    found = table.table()
+    assert found is not None
+    assert found.scan().count() == 2
+
+
 async def test_an_aws_that_is_not_there_is_unavailable() -> None:
     variables = {"AWS_REGION": REGION, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
     table = IcebergEventTable(lambda: glue_catalog("s3://none/lake", variables), "interlock.events")

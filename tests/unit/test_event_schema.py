@@ -119,6 +119,8 @@ def test_declarations_are_bounded() -> None:
         ("decimal(4,2)", 1.5, Decimal("1.50")),
         ("decimal(4,2)", "99.99", Decimal("99.99")),
         ("decimal(4,2)", 7, Decimal("7.00")),
+        ("decimal(38,2)", "123456789012345678901234567890123456.7", Decimal("123456789012345678901234567890123456.70")),
+        ("decimal(38,0)", "-" + "9" * 38, Decimal("-" + "9" * 38)),
         ("date", "2013-01-31", date(2013, 1, 31)),
         ("timestamp", "2013-01-31T10:00:00.5+01:00", datetime(2013, 1, 31, 9, 0, 0, 500_000, tzinfo=UTC)),
         ("json", {"a": [1, None]}, '{"a":[1,null]}'),
