@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowExecutionStatus
-from temporalio.service import RPCError, RPCStatusCode, ServiceClient
+from temporalio.service import ServiceClient
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from adapters.sqlite.database import Database
@@ -304,57 +303,35 @@ def test_g26_a_warm_event_is_one_call_to_temporal_and_none_to_a_store(
 
 # -------------------------------------------------------------------------------------------------------- the ledger
 def test_r304_an_event_whose_history_was_deleted_is_not_started_again(
-    runtime: RouterRuntime, temporal_address: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    event_id = f"ledger-{uuid.uuid4().hex}"
-    event = an_event(event_id, age=timedelta(hours=30))
-    workflow_id = f"{WORKFLOW}-{event_id}"
-    first = router.handler(event, Context())
-    assert first["outcome"] == "started"
-
-    async def complete_and_delete() -> None:
-        client = await connect(Target(temporal_address), lazy=False)
-        handle = client.get_workflow_handle(workflow_id)
-        workflows = [ReportRunCompletedEventWorkflow]
-        async with Worker(
-            client, task_queue="events", workflows=workflows, workflow_runner=UnsandboxedWorkflowRunner()
-        ):
-            await handle.result()
-        history = TemporalHistory(Temporal(Target(temporal_address)))
+    """And one that is not looked up in the ledger would be: the server itself takes its id for a new one."""
+    with temporal_engines.server() as server:
+        runtime = a_runtime(monkeypatch, tmp_path, server.address)
+        event, unseen = an_event("e1", age=timedelta(hours=30)), an_event("e2", age=timedelta(hours=1))
+        first = router.handler(event, Context())
+        assert [first["outcome"], router.handler(unseen, Context())["outcome"]] == ["started", "started"]
+        asyncio.run(complete(server.address, first["workflow_id"]))
+        history = TemporalHistory(Temporal(Target(server.address)))
 
         async def is_written() -> bool:
             await remember_completed(history, runtime.stores.ledger, runtime.router.clock)
-            return await runtime.stores.ledger.find(workflow_id) is not None
+            return await runtime.stores.ledger.find(first["workflow_id"]) is not None
 
-        await until(is_written)
-        request = DeleteWorkflowExecutionRequest(namespace="default")
-        request.workflow_execution.workflow_id = workflow_id
-        await client.workflow_service.delete_workflow_execution(request)
-
-        async def is_gone() -> bool:
-            try:
-                await handle.describe()
-            except RPCError as error:
-                return error.status is RPCStatusCode.NOT_FOUND
-            return False
-
-        await until(is_gone)
-
-    asyncio.run(complete_and_delete())
-    again = router.handler(event, Context())
-    assert again == {**first, "outcome": "already_started", "attempts": 0}
-
-
-def test_r304_without_the_ledger_temporal_would_have_started_it_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """What the ledger is for: a server that lost its history takes the id for a new one."""
-    with temporal_engines.server() as server:
-        runtime = a_runtime(monkeypatch, tmp_path, server.address)
-        assert router.handler(an_event("e1"), Context())["outcome"] == "started"
+        asyncio.run(until(is_written))
+        assert router.handler(event, Context())["outcome"] == "already_started"
         forget_everything(server)
-        assert router.handler(an_event("e1"), Context())["outcome"] == "started"
+        assert router.handler(event, Context()) == {**first, "outcome": "already_started", "attempts": 0}
+        assert router.handler(unseen, Context())["outcome"] == "started"
         runtime.close()
+
+
+async def complete(address: str, workflow_id: str) -> None:
+    """Run workflows until this one has completed."""
+    client = await connect(Target(address), lazy=False)
+    workflows, runner = [ReportRunCompletedEventWorkflow], UnsandboxedWorkflowRunner()
+    async with Worker(client, task_queue="events", workflows=workflows, workflow_runner=runner):
+        await client.get_workflow_handle(workflow_id).result()
 
 
 def forget_everything(server: TemporalServer) -> None:
