@@ -128,7 +128,7 @@ def end_left_over(folder: Path) -> None:
 def _command_of(pid: int) -> str:
     """Give the command line of a process; empty where there is none, or it has ended and nobody has asked how."""
     listed = subprocess.run(  # noqa: S603 - a number of ours
-        ["ps", "-o", "stat=,args=", "-p", str(pid)],  # noqa: S607 - wherever the system keeps it
+        ["ps", "-ww", "-o", "stat=,args=", "-p", str(pid)],  # noqa: S607 - wherever the system keeps it
         capture_output=True,
         text=True,
         check=False,

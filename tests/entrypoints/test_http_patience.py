@@ -102,8 +102,8 @@ def test_what_is_no_http_is_answered_as_a_problem(tmp_path: Path, request_bytes:
 
 
 def test_r108_more_slow_clients_than_files_neither_stop_the_others_nor_flood_the_log(tmp_path: Path) -> None:
-    with server(tmp_path, files=64) as (process, port), contextlib.ExitStack() as stack:
-        for _ in range(120):
+    with server(tmp_path, files=128) as (process, port), contextlib.ExitStack() as stack:
+        for _ in range(250):
             slow = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
             slow.sendall(HEAD)
         deadline = time.monotonic() + 20
