@@ -10,7 +10,8 @@ from adapters.zstd.object_store import compress, decompress
 from domain.intake import RawMessage, join_lines, object_name, split_lines, write_line
 from entrypoints.engines.intake import OBJECTS
 from entrypoints.engines.lake import open_table
-from entrypoints.settings import LakeSettings, Settings
+from entrypoints.groups.front_door import LakeSettings
+from entrypoints.settings import Settings
 
 
 def settings_of(folder: Path, *, processes: int = 1) -> Settings:

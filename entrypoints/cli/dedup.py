@@ -14,7 +14,8 @@ from entrypoints.cli.output import Json, emit, run, say, tell
 from entrypoints.cli.serve import addresses_of, check_tokens, only_loopback, until_told
 from entrypoints.cli.session import loaded
 from entrypoints.durations import read_duration
-from entrypoints.settings import DedupSettings, Settings, variable
+from entrypoints.groups.dedup import DedupSettings
+from entrypoints.settings import Settings, variable
 
 if TYPE_CHECKING:
     from adapters.grpc.client import DedupClient

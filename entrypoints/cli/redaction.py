@@ -79,8 +79,8 @@ def check(
 
 
 def _policy(policy_file: Path | None) -> "RedactionPolicy":
+    from entrypoints.groups.activity import RedactionSettings
     from entrypoints.redaction import load_policy
-    from entrypoints.settings import RedactionSettings
 
     settings = loaded().settings
     if policy_file is not None:

@@ -1,7 +1,8 @@
 """The judge of bearer tokens, by what `INTERLOCK_AUTH__…` names; what each kind needs is imported where it is set."""
 
 from domain.errors import Misconfigured
-from entrypoints.settings import AuthSettings, variable
+from entrypoints.groups.access import AuthSettings
+from entrypoints.settings import variable
 from ports.access import CheckedAccess
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from adapters.system.clock import SystemClock
 from application.activity import ActivityFeed
 from domain.cursor import CursorKeys
-from entrypoints.settings import ActivitySettings, Settings
+from entrypoints.groups.activity import ActivitySettings
+from entrypoints.settings import Settings
 from ports.activity_store import ActivityStore
 from ports.metrics import Metrics
 from ports.payload_store import PayloadStore

@@ -14,7 +14,8 @@ from adapters.system.clock import SystemClock
 from adapters.system.id_source import RandomIds
 from application.dedup import DedupCache
 from domain.errors import Misconfigured
-from entrypoints.settings import DedupSettings, Settings, variable
+from entrypoints.groups.dedup import DedupSettings
+from entrypoints.settings import Settings, variable
 from ports.key_store import KeyStore
 from ports.metrics import Metrics
 

@@ -17,7 +17,8 @@ from domain.errors import Misconfigured
 from domain.retry import RetryRule
 from domain.routing import RouteDecision, RoutingRules
 from entrypoints.engines.skip_list import SkipListEngine
-from entrypoints.settings import Settings, TemporalSettings, read_patterns, variable
+from entrypoints.groups.router import TemporalSettings, read_patterns
+from entrypoints.settings import Settings, variable
 from ports.caught_events import CaughtEvents
 from ports.metrics import Metrics
 from ports.start_ledger import StartLedger

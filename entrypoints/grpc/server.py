@@ -14,8 +14,9 @@ from grpc_reflection.v1alpha import reflection
 
 from adapters.grpc.pem import read_certificates, read_pair
 from domain.errors import Misconfigured
+from entrypoints.groups.dedup import GrpcSettings
 from entrypoints.grpc.calls import Calls, Service
-from entrypoints.settings import GrpcSettings, variable
+from entrypoints.settings import variable
 
 CLEAN_UP_SECONDS: Final = 5.0
 """How long calls that were cut off at the end of the grace period may still clean up after themselves."""

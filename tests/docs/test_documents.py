@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -105,8 +106,11 @@ def until_started(address: str, event_id: str) -> dict[str, object]:
 
 
 def test_the_readme_tour_works(tmp_path: Path) -> None:
-    ingest, move, history, listing, activity = [
+    ingest, move, history, listing, activity, post = [
         line for line in commands(ROOT / "README.md") if line.startswith("curl")
+    ]
+    job, query = [
+        line for line in commands(ROOT / "README.md") if line.startswith(("interlock daily-job", "interlock query"))
     ]
     with dev_server(tmp_path, "--no-router") as address:
         said = re.search(r"^\{\"accepted\".*$", (ROOT / "README.md").read_text(), re.MULTILINE)
@@ -123,6 +127,14 @@ def test_the_readme_tour_works(tmp_path: Path) -> None:
         assert [item["event_id"] for item in json.loads(run(listing, address, tmp_path).stdout)["items"]] == ["ua-1545"]
         [item] = json.loads(run(activity, address, tmp_path).stdout)["items"]
         assert (item["id"], item["data"]) == ("ua-1545", {"arrival_delay": 42})
+        assert len(json.loads(run(post, address, tmp_path).stdout)["message_ids"]) == 1
+        deadline = time.monotonic() + 30
+        while not list((tmp_path / "data" / "objects").rglob("*.jsonl.zst")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        loaded = run(job.replace("$(date -u +%F)", f"{datetime.now(UTC):%Y-%m-%d}"), address, tmp_path)
+        assert loaded.returncode == 0, loaded.stderr
+        assert json.loads(run(f"{query} --format json", address, tmp_path).stdout) == [{"type": "Usage", "events": 1}]
 
 
 def test_the_page_about_account_history_works(tmp_path: Path) -> None:

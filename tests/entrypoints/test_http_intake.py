@@ -17,7 +17,9 @@ from domain.errors import Unavailable
 from domain.intake import MAX_MESSAGE_BYTES, decode, to_body
 from domain.messages import Received
 from entrypoints.container import Container
-from entrypoints.settings import AuthSettings, LifecycleSettings, Settings
+from entrypoints.groups.access import AuthSettings
+from entrypoints.groups.lifecycle import LifecycleSettings
+from entrypoints.settings import Settings
 from tests.entrypoints.http_api import Api, an_api, check_problem
 from tests.examples import START, an_envelope
 from tests.issuer import AUDIENCE, ISSUER, a_token, key_set, rsa_jwk

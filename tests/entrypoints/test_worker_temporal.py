@@ -20,7 +20,8 @@ from application.replay import list_caught
 from domain.errors import Misconfigured, Unavailable
 from domain.routing import Offer
 from entrypoints.engines.router import RouterStores, make_router, make_starter
-from entrypoints.settings import Settings, TemporalSettings
+from entrypoints.groups.router import TemporalSettings
+from entrypoints.settings import Settings
 from entrypoints.worker import temporal as worker
 from entrypoints.worker.temporal import Serving, load_modules, serve_workflows
 from tests import temporal_engines

@@ -26,7 +26,7 @@ from application.access import EitherKind
 from domain.access import issue_token
 from domain.claims import ClaimRules
 from domain.errors import Invalid, Misconfigured, Unauthenticated, Unavailable
-from entrypoints.settings import JWT_ALGORITHMS
+from entrypoints.groups.access import JWT_ALGORITHMS
 from ports.access import Access
 from tests.examples import START
 from tests.issuer import (

@@ -10,7 +10,8 @@ from adapters.iceberg.event_table import IcebergEventTable
 from adapters.iceberg.query import ask
 from domain.errors import Misconfigured, Unavailable
 from entrypoints.engines.lake import open_table
-from entrypoints.settings import LakeSettings, Settings
+from entrypoints.groups.front_door import LakeSettings
+from entrypoints.settings import Settings
 from tests.contracts.event_table import declared, event, load, message, packed
 from tests.engines import REGION, Engine
 
