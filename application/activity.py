@@ -12,7 +12,7 @@ from domain.errors import Invalid
 from ports.activity_store import ActivityStore
 from ports.clock import Clock
 from ports.metrics import Metrics
-from ports.payload_store import PayloadStore
+from ports.object_store import ObjectStore
 
 Outcome = Literal["recorded", "duplicate"]
 
@@ -27,7 +27,7 @@ class ActivityFeed:
     """
 
     store: ActivityStore
-    payloads: PayloadStore | None
+    payloads: ObjectStore | None
     clock: Clock
     metrics: Metrics
     inline_bytes: int

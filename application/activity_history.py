@@ -17,7 +17,7 @@ from domain.times import format_time, parse_time
 from ports.activity_store import ActivityStore
 from ports.clock import Clock
 from ports.metrics import Metrics
-from ports.payload_store import PayloadStore
+from ports.object_store import ObjectStore
 
 MISSING: Final = "payloadmissing"
 """The attribute of an item whose payload is no longer where it was put, or cannot be read."""
@@ -67,7 +67,7 @@ class ActivityHistory:
     def __init__(
         self,
         store: ActivityStore,
-        payloads: PayloadStore | None,
+        payloads: ObjectStore | None,
         policy: RedactionPolicy,
         clock: Clock,
         metrics: Metrics,

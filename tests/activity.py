@@ -11,7 +11,7 @@ from adapters.dynamodb.activity_rows import owner_item, row_item
 from adapters.memory.activity_store import MemoryActivityStore
 from adapters.memory.clock import ManualClock
 from adapters.memory.metrics import MemoryMetrics
-from adapters.memory.payload_store import MemoryPayloadStore
+from adapters.memory.object_store import MemoryObjectStore
 from adapters.sqlite.database import Database
 from application.activity import ActivityFeed
 from application.activity_history import ActivityHistory, Bounds
@@ -19,7 +19,7 @@ from domain.activity import Activity, ActivityQuery, Place, activity_of, place_k
 from domain.cursor import CursorKeys
 from domain.redaction import RedactionPolicy
 from ports.activity_store import ActivityStore
-from ports.payload_store import PayloadStore
+from ports.object_store import ObjectStore
 from tests.examples import START, an_envelope
 
 if TYPE_CHECKING:
@@ -57,10 +57,10 @@ class WatchedFeed(ActivityFeed):
     metrics: MemoryMetrics
 
 
-def a_feed(store: ActivityStore, payloads: PayloadStore | None = None, *, inline_bytes: int = 65_536) -> WatchedFeed:
+def a_feed(store: ActivityStore, payloads: ObjectStore | None = None, *, inline_bytes: int = 65_536) -> WatchedFeed:
     """Give what recording needs over a store, a day after the rows of tests begin."""
     clock = ManualClock(START + timedelta(days=1))
-    return WatchedFeed(store, payloads or MemoryPayloadStore(), clock, MemoryMetrics(), inline_bytes)
+    return WatchedFeed(store, payloads or MemoryObjectStore(), clock, MemoryMetrics(), inline_bytes)
 
 
 def a_history(feed: ActivityFeed, *, bounds: Bounds = BOUNDS, keys: CursorKeys | None = KEYS) -> ActivityHistory:

@@ -13,7 +13,7 @@ from entrypoints.groups.activity import ActivitySettings
 from entrypoints.settings import Settings
 from ports.activity_store import ActivityStore
 from ports.metrics import Metrics
-from ports.payload_store import PayloadStore
+from ports.object_store import ObjectStore
 
 if TYPE_CHECKING:
     from application.activity_history import ActivityHistory
@@ -64,30 +64,30 @@ class ActivityEngine:
             await close()
 
 
-def _stores(settings: Settings) -> tuple[ActivityStore, PayloadStore | None, *tuple[Closer, ...]]:
+def _stores(settings: Settings) -> tuple[ActivityStore, ObjectStore | None, *tuple[Closer, ...]]:
     """Give the rows, where large payloads go, and what closes them."""
     match settings.engine:
         case "memory":
             from adapters.memory.activity_store import MemoryActivityStore  # noqa: PLC0415 - only what this engine needs
-            from adapters.memory.payload_store import MemoryPayloadStore  # noqa: PLC0415 - the same
+            from adapters.memory.object_store import MemoryObjectStore  # noqa: PLC0415 - the same
 
-            return MemoryActivityStore(), MemoryPayloadStore()
+            return MemoryActivityStore(), MemoryObjectStore()
         case "sqlite":
-            from adapters.filesystem.payload_store import FilePayloadStore  # noqa: PLC0415 - only what this engine needs
+            from adapters.filesystem.object_store import FilesystemObjectStore  # noqa: PLC0415 - only what this engine needs
             from adapters.sqlite.activity_store import ACTIVITY, SqliteActivityStore  # noqa: PLC0415 - the same
             from adapters.sqlite.database import Database  # noqa: PLC0415 - the same
 
             database = Database(settings.data_dir / FILE, ACTIVITY)
-            return SqliteActivityStore(database), FilePayloadStore(settings.data_dir / FOLDER), database.aclose
+            return SqliteActivityStore(database), FilesystemObjectStore(settings.data_dir / FOLDER), database.aclose
         case "aws":
             from adapters.aws.clients import Aws  # noqa: PLC0415 - only what this engine needs
             from adapters.dynamodb.activity_store import DynamoDBActivityStore  # noqa: PLC0415 - the same
-            from adapters.s3.payload_store import S3PayloadStore  # noqa: PLC0415 - the same
+            from adapters.s3.object_store import S3ObjectStore  # noqa: PLC0415 - the same
             from adapters.system.id_source import RandomIds  # noqa: PLC0415 - the same
 
             aws, bucket = Aws(region=os.environ.get("AWS_REGION") or None), settings.activity.bucket
             store = DynamoDBActivityStore(aws, settings.activity.table, RandomIds())
-            payloads = None if bucket is None else S3PayloadStore(aws, bucket)
+            payloads = None if bucket is None else S3ObjectStore(aws, bucket)
             return store, payloads, partial(asyncio.to_thread, aws.close)
 
 

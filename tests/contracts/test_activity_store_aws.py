@@ -5,12 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from adapters.dynamodb.activity_store import DynamoDBActivityStore
-from adapters.s3.payload_store import S3PayloadStore
 from adapters.system.id_source import RandomIds
 from tests.activity import Remove, remove_from_dynamodb
 from tests.contracts.activity_store import ActivityStoreContract
-from tests.contracts.payload_store import PayloadStoreContract
-from tests.engines import Engine, activity_table, bucket
+from tests.engines import Engine, activity_table
 
 pytestmark = pytest.mark.anyio
 
@@ -30,12 +28,3 @@ class TestDynamoDBActivityStore(ActivityStoreContract):
     @pytest.fixture
     def remove(self, ministack: Engine, table: str) -> Remove:
         return remove_from_dynamodb(ministack.aws, table)
-
-
-class TestS3PayloadStore(PayloadStoreContract):
-    adapter = "adapters.s3.payload_store"
-
-    @pytest.fixture
-    def store(self, ministack: Engine) -> Iterator[S3PayloadStore]:
-        with bucket(ministack) as name:
-            yield S3PayloadStore(ministack.aws, name)

@@ -5,14 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from adapters.filesystem.payload_store import FilePayloadStore
 from adapters.memory.activity_store import MemoryActivityStore
-from adapters.memory.payload_store import MemoryPayloadStore
 from adapters.sqlite.activity_store import ACTIVITY, SqliteActivityStore
 from adapters.sqlite.database import Database
 from tests.activity import Remove, remove_from_memory, remove_from_sqlite
 from tests.contracts.activity_store import ActivityStoreContract
-from tests.contracts.payload_store import PayloadStoreContract
 
 pytestmark = pytest.mark.anyio
 
@@ -45,19 +42,3 @@ class TestSqliteActivityStore(ActivityStoreContract):
     @pytest.fixture
     def remove(self, database: Database) -> Remove:
         return remove_from_sqlite(database)
-
-
-class TestMemoryPayloadStore(PayloadStoreContract):
-    adapter = "adapters.memory.payload_store"
-
-    @pytest.fixture
-    def store(self) -> MemoryPayloadStore:
-        return MemoryPayloadStore()
-
-
-class TestFilePayloadStore(PayloadStoreContract):
-    adapter = "adapters.filesystem.payload_store"
-
-    @pytest.fixture
-    def store(self, tmp_path: Path) -> FilePayloadStore:
-        return FilePayloadStore(tmp_path / "made" / "here")

@@ -60,7 +60,6 @@ SUITE_OF = {
     "message_queue": "TopicContract",
     "metrics": "MetricsContract",
     "object_store": "ObjectStoreContract",
-    "payload_store": "PayloadStoreContract",
     "publisher": "TopicContract",
     "skip_list_store": "SkipListStoreContract",
     "start_ledger": "StartLedgerContract",

@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from adapters.memory.activity_store import MemoryActivityStore
-from adapters.memory.payload_store import MemoryPayloadStore
+from adapters.memory.object_store import MemoryObjectStore
 from application.activity import record
 from application.activity_history import MISSING, MOST_ROWS, Bounds
 from domain.activity import Activity, Found, Place, Pointer, Sealed, Stretch
@@ -239,7 +239,7 @@ async def test_an_event_without_data_has_none() -> None:
 
 @pytest.mark.parametrize("size", [1000, 70_000, 409_600, 411_000, 600_000])
 async def test_fc33_a_large_event_is_kept_elsewhere_and_comes_back_whole(size: int) -> None:
-    payloads = MemoryPayloadStore()
+    payloads = MemoryObjectStore()
     feed = a_feed(MemoryActivityStore(), payloads, inline_bytes=65_536)
     text = "é" * (size // 2)
     envelope = type(an_envelope()).model_validate(
@@ -269,8 +269,8 @@ async def test_an_event_of_just_the_inline_size_stays_in_its_row() -> None:
 
 
 async def test_fc33_a_row_is_written_only_after_its_payload() -> None:
-    class Down(MemoryPayloadStore):
-        async def put(self, key: str, content: bytes, /) -> None:
+    class Down(MemoryObjectStore):
+        async def put(self, key: str, content: bytes, /) -> bool:
             raise Unavailable(f"the store of {key.partition('/')[0]}", f"no room for {len(content)} bytes")
 
     feed = a_feed(MemoryActivityStore(), Down(), inline_bytes=10)
@@ -281,15 +281,15 @@ async def test_fc33_a_row_is_written_only_after_its_payload() -> None:
 
 @pytest.mark.parametrize("fault", ["gone", "changed", "no store"])
 async def test_an_event_whose_payload_is_gone_is_shown_as_that_and_hides_no_other(fault: str) -> None:
-    payloads = MemoryPayloadStore()
+    payloads = MemoryObjectStore()
     feed = a_feed(MemoryActivityStore(), payloads, inline_bytes=10)
     await record(feed, [an_envelope(f"e{n}", account="acme", time=f"2026-01-01T10:00:0{n}Z") for n in range(3)])
     second = (await feed.store.find(Stretch(a_query(), None, 3, 3))).activities[1].payload
     assert isinstance(second, Pointer)
     if fault == "changed":
-        payloads._contents[second.key] = b'{"data": "somebody else\'s"}'
+        payloads._objects[second.key] = b'{"data": "somebody else\'s"}'
     else:
-        del payloads._contents[second.key]
+        del payloads._objects[second.key]
     items = (await a_history(feed).page(a_query())).items
     assert [item.get("id") for item in items] == ["e0", None, "e2"]
     assert items[1] == {
