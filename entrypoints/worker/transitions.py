@@ -70,6 +70,11 @@ async def consume(platform: Platform, queue: MessageQueue, how: Consumption, sto
 async def _work(
     platform: Platform, queue: MessageQueue, how: Consumption, batch: Sequence[Received], stop: asyncio.Event
 ) -> None:
+    """Apply a batch; delete what was handled, and give back what failed with what comes after it in its group.
+
+    A message for which no time was left is not given back: that would count as a failure of its own, and bury it after
+    a few. It comes again when its time is over, which is soon.
+    """
     started = time.monotonic()
     deadline = platform.clock.now() + timedelta(seconds=how.visibility_seconds / 2)
     report = await apply_batch(platform, batch, max_receives=how.max_receives, deadline=deadline)
@@ -83,7 +88,8 @@ async def _work(
     if any(may_pass(error) for error in report.failures.values()):
         await pause(how.backoff, 1, stop)
         await _until_the_store_answers(platform, how.backoff, stop)
-    await settle(queue, [], [message for message in batch if message.message_id in returned])
+    failed = {message.group_id for message in batch if message.message_id in report.failures}
+    await settle(queue, [], [one for one in batch if one.message_id in returned and one.group_id in failed])
 
 
 def _tell(batch: Sequence[Received], report: BatchReport, stale: int, seconds: float) -> None:

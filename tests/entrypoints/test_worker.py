@@ -76,10 +76,13 @@ class FaultyQueue(MemoryQueue):
     """A queue whose calls raise so often, each kind on its own."""
 
     faults: dict[str, int]
+    receive_counts: list[int]
 
     async def receive(self, limit: int, wait_seconds: float, /) -> list[Received]:
         self._fail("receive")
-        return await super().receive(limit, wait_seconds)
+        batch = await super().receive(limit, wait_seconds)
+        self.receive_counts += [message.receive_count for message in batch]
+        return batch
 
     async def delete(self, messages: Sequence[Received], /) -> list[Received]:
         self._fail("delete")
@@ -102,6 +105,7 @@ class World:
             self.clock, RandomIds(), visibility_seconds=how.visibility_seconds, dead_letters=self.dead_letters
         )
         self.queue.faults = {}
+        self.queue.receive_counts = []
         self.store = FaultyStore()
         self.platform = Platform(self.store, MemoryPublisher(self.queue), self.clock, RandomIds(), MemoryMetrics())
         self.stop = asyncio.Event()
@@ -338,6 +342,7 @@ async def test_no_message_is_started_late_in_its_visibility() -> None:
     first = batches(logs)[0]
     assert (first["received"], first["done"], first["returned"]) == (2, 1, 1)
     assert await world.states("b") == ["to_review"]
+    assert world.queue.receive_counts == [1, 1, 1]  # what no time was left for has not failed
 
 
 def start(folder: Path) -> "subprocess.Popen[bytes]":
