@@ -16,7 +16,7 @@ Times are microseconds since 1970.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from adapters.dynamodb.key_table import TTL
+from adapters.dynamodb.tables import TTL
 from domain.dedup import Scope, scope_digest
 
 if TYPE_CHECKING:

@@ -78,7 +78,7 @@ def on_sqs(engine: Engine) -> Iterator[Front]:
 class TestSQS(IntakeQueueContract):
     adapter = "adapters.sqs.intake_queue"
     after_timeout = 2
-    many = 200
+    many = 60
 
     @pytest.fixture
     def front(self, ministack: Engine) -> Iterator[Front]:
@@ -89,7 +89,7 @@ class TestSQS(IntakeQueueContract):
 class TestSQSOnMoto(IntakeQueueContract):
     adapter = "adapters.sqs.intake_queue"
     after_timeout = 2
-    many = 100  # it looks through all messages at each call
+    many = 30  # it looks through all messages at each call
 
     @pytest.fixture
     def front(self, moto: Engine) -> Iterator[Front]:

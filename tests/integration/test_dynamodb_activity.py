@@ -199,7 +199,7 @@ async def test_the_table_is_made_once_and_a_foreign_one_is_refused(ministack: En
     assert backups["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"] == "ENABLED"
     other = f"{table}-keys"
     create_key_table(client, other)
-    with pytest.raises(Misconfigured, match="the text keys pk and sk"):
+    with pytest.raises(Misconfigured, match="the text key pk and the text key sk"):
         create_activity_table(client, other)
     client.delete_table(TableName=other)
 

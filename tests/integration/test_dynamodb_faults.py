@@ -194,7 +194,7 @@ def test_making_the_table_again_changes_nothing_and_another_is_not_taken_for_it(
     with pytest.raises(Misconfigured) as caught:
         create_table(client, other)
     client.delete_table(TableName=other)
-    assert "the table must have the text keys pk and sk" in str(caught.value)
+    assert "the table must have the text key pk and the text key sk" in str(caught.value)
     assert "index by_state is missing; index by_entity is missing" in str(caught.value)
 
 

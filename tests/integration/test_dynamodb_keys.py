@@ -310,7 +310,7 @@ def test_making_the_table_again_changes_nothing_and_another_is_not_taken_for_it(
         AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
         KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
     )
-    with pytest.raises(Misconfigured, match="the text key pk and the binary sort key sk"):
+    with pytest.raises(Misconfigured, match="the text key pk and the binary key sk"):
         create_key_table(client, other)
     client.delete_table(TableName=other)
 
