@@ -42,6 +42,7 @@ class TestDynamoDBKeyStoreOnMoto(KeyStoreContract):
 
     adapter = "adapters.dynamodb.key_store"
     short = 60
+    many = 220  # several requests; more takes moto long
 
     @pytest.fixture
     def store(self, moto: Engine, clock: ManualClock) -> Iterator[DynamoDBKeyStore]:
