@@ -21,7 +21,9 @@ app = typer.Typer(no_args_is_help=True, help="Messages that failed for good: loo
 
 Queue = Annotated[
     str,
-    typer.Argument(help="lifecycle, intake, or on aws the URL of a queue or a dead-letter queue.", show_default=False),
+    typer.Argument(
+        help="lifecycle, intake, router, or on aws the URL of a queue or of its dead letters.", show_default=False
+    ),
 ]
 Ids = Annotated[list[str] | None, typer.Option("--id", help="This message id; may be repeated.")]
 Type = Annotated[str | None, typer.Option("--type", help="Events of this type.")]
