@@ -65,9 +65,14 @@ def test_r503_letters_are_listed_shown_rehearsed_and_put_back(interlock: Interlo
     assert (listed.code, answer["waiting"]) == (0, 4)
     assert [item["event_id"] for item in answer["items"]] == [None, "e1", "e2", "e3"]
     assert "secret" not in listed.out + listed.err, "lists hold no content"
-    assert interlock("dlq", "list", "lifecycle").out.splitlines()[2].split("\t")[:5] == [
-        "2", "G1", "", "queue", "transition_requested",
-    ]  # fmt: skip
+    line = interlock("dlq", "list", "lifecycle").out.splitlines()[2].split("\t")
+    assert (line[:2], line[3:5]) == (["2", "G1"], ["queue", "transition_requested"])
+    sent = answer["items"][1]["at"]
+    for rule in ("--from", "--until"):
+        assert len(json.loads(interlock("dlq", "list", "lifecycle", "--json", rule, sent).out)["items"]) == 4
+    assert json.loads(interlock("dlq", "list", "lifecycle", "--json", "--until", "2026-01-01T00:00:00Z").out) == {
+        "waiting": 4, "items": [],
+    }  # fmt: skip
     shown = interlock("dlq", "show", "lifecycle", "1", "--json")
     assert json.loads(shown.out)["body"] == "secret: no JSON"
     chosen = ("--contains", "transition_requested", "--limit", "2", "--reason", "the event is there now")
