@@ -16,9 +16,9 @@ from datetime import date
 from typing import Any, Final, NamedTuple
 
 from domain.daily import Committed, PackedObject, Staged, days_to_load
-from domain.errors import Misconfigured
+from domain.errors import Invalid, Misconfigured
 from domain.intake import RAW, prefix_of
-from domain.objects import StoredObject
+from domain.objects import StoredObject, check_object_name
 from domain.times import format_time
 from ports.clock import Clock
 from ports.event_table import EventTable, Load
@@ -116,15 +116,20 @@ async def run_daily_job(lake: Lake, day: date, loader: Loader, *, back: int, aga
     """
     started_at, run_id = lake.clock.now(), lake.ids.new_id()
     todo: list[StoredObject] = []
+    foreign: dict[str, str] = {}
     for arrival in days_to_load(day, back):
         loaded = set[str]() if again else await _loaded(lake.objects, arrival)
-        todo += [found for found in await _all(lake.objects, prefix_of(RAW, arrival)) if found.name not in loaded]
+        for found in await _all(lake.objects, prefix_of(RAW, arrival)):
+            if (reason := _foreign(found.name)) is not None:
+                foreign[_printable(found.name)] = reason
+            elif found.name not in loaded:
+                todo.append(found)
     staged, committed = await loader(lake, todo)
     damaged = dict(pair for one in staged for pair in one.damaged)
     await _remember(lake.objects, run_id, [found.name for found in todo if found.name not in damaged])
     report = _report(run_id, day, (format_time(started_at), format_time(lake.clock.now())), staged, committed)
-    report = report._replace(objects=len(todo) - len(damaged), damaged=damaged)
-    if todo:
+    report = report._replace(objects=len(todo) - len(damaged), damaged=damaged | foreign)
+    if todo or foreign:
         await lake.objects.put(f"{REPORTS}/date={day.isoformat()}/{run_id}.json", _json(report.to_json()))
     return report
 
@@ -189,7 +194,7 @@ async def _all(objects: ObjectStore, prefix: str) -> list[StoredObject]:
     after: str | None = ""
     while after is not None:
         page = await objects.list(prefix, after=after)
-        found += page.objects
+        found += [one for one in page.objects if not one.name.endswith("/")]  # S3's consoles make such for folders
         after = page.after
     return found
 
@@ -206,10 +211,24 @@ async def _loaded(objects: ObjectStore, arrival: date) -> set[str]:
         try:
             value: dict[str, list[str]] = json.loads(await objects.get(entry.name) or b"")
             names.update(prefix + name for name in value["objects"])
-        except (ValueError, LookupError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, Invalid) as error:
             fix = "is damaged; delete it: its objects will be read again, and no row doubles"
-            raise Misconfigured(entry.name, fix) from error
+            raise Misconfigured(_printable(entry.name), fix) from error
     return names
+
+
+def _foreign(name: str) -> str | None:
+    """Say what is wrong with a name that nobody of ours gives, and no store takes."""
+    try:
+        check_object_name(name)
+    except Invalid as error:
+        return f"is none of ours: its name {error.reason}"
+    return None
+
+
+def _printable(name: str) -> str:
+    """Write a name, also one that is no text, as a folder may hold."""
+    return name.encode(errors="backslashreplace").decode()
 
 
 async def _remember(objects: ObjectStore, run_id: str, names: Sequence[str]) -> None:

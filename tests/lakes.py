@@ -6,6 +6,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from adapters.iceberg.event_table import IcebergEventTable
+from adapters.iceberg.query import ask
 from adapters.zstd.object_store import compress, decompress
 from domain.intake import RawMessage, join_lines, object_name, split_lines, write_line
 from entrypoints.engines.intake import OBJECTS
@@ -44,6 +46,13 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
         return [] if table is None else table.scan().to_arrow().to_pylist()
     finally:
         source.close()
+
+
+async def asked(table: IcebergEventTable, sql: str) -> list[Sequence[Any]]:
+    """Ask a question, and give the rows."""
+    rows: list[Sequence[Any]] = []
+    await ask(table.table(), sql, lambda answer: rows.extend(answer.rows))
+    return rows
 
 
 def quarantine_of(folder: Path) -> list[dict[str, Any]]:

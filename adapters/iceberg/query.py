@@ -1,10 +1,15 @@
 """SQL over the table: DuckDB reads its files through Arrow, and may read nothing else.
 
-The files are those of the snapshot that was current at the start, so that a load that ends meanwhile changes nothing.
+What does not fit into its memory it writes to a folder that is gone when it ends. The files are those of the snapshot
+that was current at the start, so that a load that ends meanwhile changes nothing.
 Columns that a file lacks are null in it: columns are added only, under names of their own, and never renamed.
 """
 
-from collections.abc import Iterator, Sequence
+import asyncio
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import duckdb
@@ -20,12 +25,14 @@ from domain.event_schema import BASE_COLUMNS, EVENTS, EventSchema
 
 MEMORY: Final = "1GB"
 FETCHED: Final = 1000
+STOP_SECONDS: Final = 0.05
+"""How often a question that is to stop is told so: DuckDB hears it only while it works."""
+
 _SAFE: Final = (
     "SET TimeZone = 'UTC'",
     "SET python_enable_replacements = false",
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
-    f"SET memory_limit = '{MEMORY}'",
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )
@@ -38,18 +45,40 @@ class Answer(NamedTuple):
     rows: Iterator[Sequence[Any]]
 
 
-def ask(table: Table | None, sql: str) -> Answer:
-    """Ask one question; blocks, also while rows are taken.
+async def ask(table: Table | None, sql: str, take: Callable[[Answer], None], *, spill: Path | None = None) -> None:
+    """Ask one question, in a thread that has ended when this does; where this is cancelled, at once.
 
     Args:
         table: as it is now; None where it was never made: then there are no events.
         sql: one SELECT statement of DuckDB over `events` and the views of event types.
+        take: takes the rows, in that thread.
+        spill: where is kept what memory does not hold, for as long as it runs; the system's folder for such files if
+            None.
 
     Raises:
         Invalid: it is no SELECT, or DuckDB refuses it; with DuckDB's reason.
         Misconfigured: another program left the table in a form that this reader does not know.
     """
-    connection = duckdb.connect(":memory:")
+    if spill is not None:
+        await asyncio.to_thread(spill.mkdir, parents=True, exist_ok=True)
+    stop = threading.Event()
+    with (
+        tempfile.TemporaryDirectory(prefix="interlock-query-", dir=spill) as folder,
+        duckdb.connect(":memory:", config={"temp_directory": folder, "memory_limit": MEMORY}) as connection,
+    ):
+        asking = asyncio.ensure_future(asyncio.to_thread(lambda: take(_answer(connection, table, sql, stop))))
+        try:
+            await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            stop.set()
+            while not asking.done():
+                connection.interrupt()
+                await asyncio.wait([asking], timeout=STOP_SECONDS)
+            asking.exception()  # what it says of its being stopped is no news
+            raise
+
+
+def _answer(connection: duckdb.DuckDBPyConnection, table: Table | None, sql: str, stop: threading.Event) -> Answer:
     try:
         _check(connection, sql)
         connection.register(EVENTS, _dataset(table))
@@ -59,10 +88,9 @@ def ask(table: Table | None, sql: str) -> Answer:
             connection.execute(setting)
         connection.execute(sql)
     except duckdb.Error as error:
-        connection.close()
         raise Invalid("query", _first_lines(error)) from None
     names = [column[0] for column in connection.description or []]
-    return Answer(names, _rows(connection))
+    return Answer(names, _rows(connection, stop))
 
 
 def _check(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
@@ -99,14 +127,12 @@ def _make_view(connection: duckdb.DuckDBPyConnection, schema: EventSchema) -> No
     )
 
 
-def _rows(connection: duckdb.DuckDBPyConnection) -> Iterator[Sequence[Any]]:
+def _rows(connection: duckdb.DuckDBPyConnection, stop: threading.Event) -> Iterator[Sequence[Any]]:
     try:
-        while some := connection.fetchmany(FETCHED):
+        while not stop.is_set() and (some := connection.fetchmany(FETCHED)):
             yield from some
     except duckdb.Error as error:
         raise Invalid("query", _first_lines(error)) from None
-    finally:
-        connection.close()
 
 
 def _quoted(name: str) -> str:

@@ -25,7 +25,10 @@ class MemoryDeadLetters:
 
     async def pages(self) -> AsyncGenerator[Sequence[DeadLetter], None]:
         """Give the letters that are there now, each once; nothing is held meanwhile."""
-        letters = [DeadLetter(name, body, name, group) for name, group, body in self._dead_letters.listed()]
+        letters = [
+            DeadLetter(name, body, name, group, sent_at=sent_at)
+            for name, group, body, sent_at in self._dead_letters.listed()
+        ]
         for start in range(0, len(letters), _PAGE):
             yield letters[start : start + _PAGE]
 

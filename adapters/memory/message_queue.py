@@ -95,10 +95,10 @@ class MemoryQueue:
                 held.receipt = ""
         self._arrival.set()
 
-    def listed(self) -> list[tuple[str, str, str]]:
-        """Give id, group and body of every message, group by group; for looking at dead letters."""
+    def listed(self) -> list[tuple[str, str, str, datetime]]:
+        """Give id, group, body and time of every message, group by group; for looking at dead letters."""
         return [
-            (message.message_id, group_id, message.body)
+            (message.message_id, group_id, message.body, message.sent_at)
             for group_id, group in self._groups.items()
             for message in group
         ]

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 from adapters.sqlite.database import Database
-from adapters.sqlite.message_queue import microseconds, put, set_groups
+from adapters.sqlite.message_queue import microseconds, moment_of, put, set_groups
 from domain.dead_letters import DeadLetter, redrive_id
 from domain.errors import InterlockError, StaleReceipt
 from domain.messages import Outgoing
@@ -14,7 +14,7 @@ from ports.clock import Clock
 _PAGE: Final = 100
 _COUNT: Final = "SELECT count(*), max(seq) FROM messages WHERE queue = ?"
 _LOOK: Final = """
-    SELECT seq, group_id, body FROM messages WHERE queue = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?"""
+    SELECT seq, group_id, body, sent_at FROM messages WHERE queue = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?"""
 # | the message | rows |
 # |---|---|
 # | lies here | 1: its group and body |
@@ -64,7 +64,10 @@ class SqliteDeadLetters:
         rows = await self._database.read(
             lambda connection: connection.execute(_LOOK, (self._name, after, last, _PAGE)).fetchall()
         )
-        return [DeadLetter(str(seq), body, str(seq), group_id) for seq, group_id, body in rows]
+        return [
+            DeadLetter(str(seq), body, str(seq), group_id, sent_at=moment_of(sent_at))
+            for seq, group_id, body, sent_at in rows
+        ]
 
     def _move(self, connection: sqlite3.Connection, letter: DeadLetter) -> InterlockError | None:
         taken = connection.execute(_TAKE, (letter.receipt, self._name)).fetchone()

@@ -164,8 +164,7 @@ class SqliteMessageQueue:
                 spent.append((self._dead_letters, seq))
             else:
                 counted = receive_count if timed_out else receive_count + 1
-                sent = None if sent_at is None else _EPOCH + timedelta(microseconds=sent_at)
-                taken.append(Received(str(seq), group_id, body, self._ids.new_id(), counted, sent))
+                taken.append(Received(str(seq), group_id, body, self._ids.new_id(), counted, moment_of(sent_at)))
         if spent:
             connection.executemany(_BURY, spent)
             set_groups(connection, self._dead_letters or "", [group_id], now)
@@ -207,6 +206,11 @@ def set_groups(connection: sqlite3.Connection, queue: str, group_ids: Iterable[s
         else:
             seq, hidden_until = first
             connection.execute(_SET_GROUP, (queue, group_id, seq, hidden_until if hidden_until > now else 0))
+
+
+def moment_of(sent_at: int | None) -> datetime | None:
+    """Read the time that a message was sent at; those of earlier versions have none."""
+    return None if sent_at is None else _EPOCH + timedelta(microseconds=sent_at)
 
 
 def microseconds(moment: datetime) -> int:

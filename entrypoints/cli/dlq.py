@@ -21,12 +21,17 @@ app = typer.Typer(no_args_is_help=True, help="Messages that failed for good: loo
 
 Queue = Annotated[
     str,
-    typer.Argument(help="lifecycle, intake, or on aws the URL of a queue or a dead-letter queue.", show_default=False),
+    typer.Argument(
+        help="lifecycle, intake, router, or on aws the URL of a queue or of its dead letters.", show_default=False
+    ),
 ]
 Ids = Annotated[list[str] | None, typer.Option("--id", help="This message id; may be repeated.")]
 Type = Annotated[str | None, typer.Option("--type", help="Events of this type.")]
 Contains = Annotated[str | None, typer.Option(help="Messages whose body holds this text.")]
-Error = Annotated[str | None, typer.Option(help="Failures whose code or reason holds this text.")]
+Error = Annotated[
+    str | None,
+    typer.Option(help="Failures whose code or reason holds this text; letters of EventBridge and Lambda tell them."),
+]
 From = Annotated[str | None, typer.Option("--from", help="Failed or sent from this time on, RFC 3339.")]
 To = Annotated[str | None, typer.Option("--until", help="Failed or sent up to this time, RFC 3339.")]
 
@@ -48,7 +53,7 @@ def list_(
 
     On SQS the letters that were looked at are hidden from others for a moment.
 
-    Example: interlock dlq list intake --error throttl --limit 10
+    Example: interlock dlq list intake --type FlightDelayed --limit 10
     """
     from entrypoints.engines.dead_letters import open_dead_letters
 
@@ -130,7 +135,7 @@ def redrive(
 
     A redrive may be stopped, killed and repeated at any moment.
 
-    Example: interlock dlq redrive intake --error throttl --reason "bucket policy corrected" --rate 20 --dry-run
+    Example: interlock dlq redrive intake --all --reason "bucket policy corrected" --rate 20 --dry-run
     """
     from adapters.system.clock import SystemClock
     from domain.dead_letters import Selection

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from domain.errors import Invalid
+from domain.times import EARLIEST, LATEST
 from entrypoints.cli.output import Json, emit, run, say, table, tell
 from entrypoints.cli.rows import Shape, print_rows
 from entrypoints.cli.session import shared_settings
@@ -71,9 +72,12 @@ def query(
     """
     from adapters.iceberg.query import ask
 
+    spill = shared_settings().lake.spill_dir
+
     async def work() -> None:
         async with _opened() as engine:
-            await asyncio.to_thread(lambda: print_rows(ask(engine.table.table(), sql), shape))
+            table_now = await asyncio.to_thread(engine.table.table)
+            await ask(table_now, sql, lambda answer: print_rows(answer, shape), spill=spill)
 
     run(work(), "Asking")
 
@@ -139,10 +143,14 @@ async def _opened() -> "AsyncIterator[LakeEngine]":
 
 
 def _day(text: str) -> date:
+    """Read a day in the one form that names of objects have, of the years that events may be of."""
     try:
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError:
-        raise Invalid("--date", "must be a day such as 2026-01-31") from None
+        day = date.min
+    if day.isoformat() != text or not EARLIEST.date() <= day <= LATEST.date():
+        raise Invalid("--date", "must be a day such as 2026-01-31")
+    return day
 
 
 def _type(column: "Column") -> str:

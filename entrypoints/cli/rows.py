@@ -37,7 +37,7 @@ def print_rows(answer: "Answer", shape: Shape) -> None:
                 tell(f"only the first {MOST_IN_A_TABLE} rows; --format csv or json prints all")
         case Shape.JSON:
             say("[")
-            for text in _separated(answer.rows, answer.columns):
+            for text in _separated(answer.rows, _keys(answer.columns)):
                 say(text)
             say("]")
         case Shape.CSV:
@@ -58,6 +58,19 @@ def _separated(rows: Iterator[Sequence[Any]], columns: Sequence[str]) -> Iterato
         )
     if before is not None:
         yield before
+
+
+def _keys(columns: Sequence[str]) -> list[str]:
+    """Give each column a key of its own, as a JSON object needs: `id`, `id_1`, as DuckDB itself does."""
+    taken = set(columns)
+    keys: list[str] = []
+    for column in columns:
+        key, number = column, 0
+        while key in keys or (number and key in taken):
+            number += 1
+            key = f"{column}_{number}"
+        keys.append(key)
+    return keys
 
 
 def _csv(values: Iterable[object]) -> str:

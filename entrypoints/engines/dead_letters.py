@@ -2,7 +2,7 @@
 
 | name | on sqlite | on aws |
 |---|---|---|
-| `lifecycle`, `intake` | that queue of the data folder | the queue that the settings name, and its dead-letter queue |
+| `lifecycle`, `intake`, `router` | that queue of the data folder | the one of the settings, and its dead-letter queue |
 | URL of a queue, or of its dead-letter queue | no | those two |
 | URL of a dead-letter queue of EventBridge or Lambda | no | back to the function that each letter names, or to `--to` |
 """
@@ -10,17 +10,33 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from adapters.system.clock import SystemClock
 from domain.errors import Invalid, Misconfigured
+from entrypoints.engines import event_bus, intake, sqlite
 from entrypoints.settings import Settings, variable
 from ports.dead_letters import DeadLetters
 
 if TYPE_CHECKING:
     from adapters.aws.clients import Aws
 
-NAMES: Final = ("lifecycle", "intake")
+
+class _Place(NamedTuple):
+    """Where a queue is on sqlite, and the group of settings that has its URL on aws."""
+
+    file: str
+    queue: str
+    dead_letters: str
+    group: str
+
+
+_PLACES: Final = {
+    "lifecycle": _Place("queues.db", sqlite.QUEUE, sqlite.DEAD_LETTERS, "lifecycle"),
+    "intake": _Place("queues.db", intake.QUEUE, intake.DEAD_LETTERS, "intake"),
+    "router": _Place("bus.db", event_bus.QUEUE, event_bus.DEAD_LETTERS, "bus"),
+}
+NAMES: Final = tuple(_PLACES)
 _URL: Final = ("https://", "http://")
 
 
@@ -57,9 +73,10 @@ async def open_dead_letters(
     from adapters.sqlite.dead_letters import SqliteDeadLetters  # noqa: PLC0415 - the same
     from adapters.sqlite.message_queue import QUEUES  # noqa: PLC0415 - the same
 
-    database = Database(settings.data_dir / "queues.db", QUEUES)
+    place = _PLACES[name]
+    database = Database(settings.data_dir / place.file, QUEUES)
     try:
-        yield SqliteDeadLetters(database, f"{name}-dead", name, SystemClock())
+        yield SqliteDeadLetters(database, place.dead_letters, place.queue, SystemClock())
     finally:
         await database.aclose()
 
@@ -90,10 +107,10 @@ async def _on_aws(aws: "Aws", settings: Settings, name: str, to: str | None, *, 
 def _queue_url(settings: Settings, name: str) -> str:
     if name.startswith(_URL):
         return name
-    urls = {"lifecycle": settings.lifecycle.queue_url, "intake": settings.intake.queue_url}
-    if name not in urls:
-        raise Invalid("QUEUE", f"must be one of {', '.join(urls)}, or the URL of a queue")
-    url = urls[name]
+    if name not in _PLACES:
+        raise Invalid("QUEUE", f"must be one of {', '.join(NAMES)}, or the URL of a queue")
+    group = _PLACES[name].group
+    url: str | None = getattr(settings, group).queue_url
     if url is None:
-        raise Misconfigured(variable((name, "queue_url")), "is not set; set it, or pass the queue's URL")
+        raise Misconfigured(variable((group, "queue_url")), "is not set; set it, or pass the queue's URL")
     return url

@@ -70,5 +70,5 @@ class LakeSettings(Group):
     ] = 2
     spill_dir: Annotated[
         Path | None,
-        Field(description="folder for the daily job's temporary files; unset means the system's folder for such"),
+        Field(description="folder for temporary files of loads and queries; unset means the system's folder for such"),
     ] = None

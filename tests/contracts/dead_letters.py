@@ -3,15 +3,19 @@
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import ClassVar
 
 import pytest
 
+from adapters.memory.clock import ManualClock
+from adapters.system.clock import SystemClock
 from domain.dead_letters import DeadLetter
 from domain.errors import StaleReceipt
 from domain.messages import Outgoing, Received
 from ports.dead_letters import DeadLetters
 from ports.message_queue import MessageQueue
+from tests.examples import START
 
 pytestmark = pytest.mark.anyio
 
@@ -62,6 +66,13 @@ class DeadLettersContract:
                 assert [one.body for one in found if one.group_id == group] == [f'{{"id":"{n}"}}' for n in range(3)]
         assert len({letter.message_id for letter in found}) == 6
         assert await graveyard.queue.receive(10, 0) == []
+
+    async def test_r503_a_letter_says_when_it_was_sent(self, graveyard: Graveyard) -> None:
+        await graveyard.bury([one("A", "1")])
+        (letter,) = await seen(graveyard.letters)
+        assert letter.sent_at is not None
+        clock = SystemClock() if self.adapter.startswith("adapters.sqs") else ManualClock(START)
+        assert abs(clock.now() - letter.sent_at) < timedelta(minutes=1)
 
     async def test_r503_looking_can_end_at_any_page_and_hides_nothing_after_it(self, graveyard: Graveyard) -> None:
         await graveyard.bury([one(f"G{number}", str(number)) for number in range(12)])

@@ -22,8 +22,10 @@ from adapters.system.clock import SystemClock
 from application.dead_letters import RedriveReport, redrive
 from domain.dead_letters import Selection
 from domain.messages import Outgoing
+from entrypoints.engines import event_bus
 from entrypoints.engines.sqlite import DEAD_LETTERS
 from tests.entrypoints.cli import Interlock
+from tests.examples import an_envelope
 
 ROOT = Path(__file__).parents[2]
 LETTERS = 200
@@ -35,18 +37,18 @@ def interlock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     return Interlock(tmp_path, monkeypatch, capsys)
 
 
-def bury(folder: Path, bodies: Sequence[str]) -> None:
+def bury(folder: Path, bodies: Sequence[str], queue: str = DEAD_LETTERS, file: str = "queues.db") -> None:
     async def work() -> None:
-        database = Database(folder / "queues.db", QUEUES)
+        database = Database(folder / file, QUEUES)
         messages = [Outgoing(f"G{number % 7}", f"d{number}", body) for number, body in enumerate(bodies)]
-        await SqlitePublisher(database, DEAD_LETTERS, SystemClock()).publish(messages)
+        await SqlitePublisher(database, queue, SystemClock()).publish(messages)
         await database.aclose()
 
     asyncio.run(work())
 
 
-def lying(folder: Path, queue: str) -> list[str]:
-    with closing(sqlite3.connect(folder / "queues.db")) as database:
+def lying(folder: Path, queue: str, file: str = "queues.db") -> list[str]:
+    with closing(sqlite3.connect(folder / file)) as database:
         rows = database.execute("SELECT body FROM messages WHERE queue = ? ORDER BY seq", (queue,)).fetchall()
     return [body for (body,) in rows]
 
@@ -63,9 +65,14 @@ def test_r503_letters_are_listed_shown_rehearsed_and_put_back(interlock: Interlo
     assert (listed.code, answer["waiting"]) == (0, 4)
     assert [item["event_id"] for item in answer["items"]] == [None, "e1", "e2", "e3"]
     assert "secret" not in listed.out + listed.err, "lists hold no content"
-    assert interlock("dlq", "list", "lifecycle").out.splitlines()[2].split("\t")[:5] == [
-        "2", "G1", "", "queue", "transition_requested",
-    ]  # fmt: skip
+    line = interlock("dlq", "list", "lifecycle").out.splitlines()[2].split("\t")
+    assert (line[:2], line[3:5]) == (["2", "G1"], ["queue", "transition_requested"])
+    sent = answer["items"][1]["at"]
+    for rule in ("--from", "--until"):
+        assert len(json.loads(interlock("dlq", "list", "lifecycle", "--json", rule, sent).out)["items"]) == 4
+    assert json.loads(interlock("dlq", "list", "lifecycle", "--json", "--until", "2026-01-01T00:00:00Z").out) == {
+        "waiting": 4, "items": [],
+    }  # fmt: skip
     shown = interlock("dlq", "show", "lifecycle", "1", "--json")
     assert json.loads(shown.out)["body"] == "secret: no JSON"
     chosen = ("--contains", "transition_requested", "--limit", "2", "--reason", "the event is there now")
@@ -82,6 +89,24 @@ def test_r503_letters_are_listed_shown_rehearsed_and_put_back(interlock: Interlo
     assert lying(folder, "lifecycle-dead") == ["secret: no JSON", requested(3)]
 
 
+def test_r503_what_the_router_failed_at_goes_back_to_the_queue_that_its_worker_drains(interlock: Interlock) -> None:
+    folder = interlock.folder / ".interlock"
+    given = [json.dumps(an_envelope(name).attributes()) for name in ("e1", "e2")]
+    (interlock.folder / "in.jsonl").write_text("\n".join(given))
+    assert interlock("events", "publish", "in.jsonl").code == 0
+    sent = lying(folder, event_bus.QUEUE, "bus.db")
+    with closing(sqlite3.connect(folder / "bus.db", isolation_level=None)) as database:
+        database.execute("DELETE FROM messages")
+    bury(folder, sent, event_bus.DEAD_LETTERS, "bus.db")
+    listed = json.loads(interlock("dlq", "list", "router", "--json").out)["items"]
+    assert [(item["type"], item["group_id"]) for item in listed] == [("FlightDelayed", "G0"), ("FlightDelayed", "G1")]
+    assert json.loads(interlock("dlq", "show", "router", listed[1]["message_id"], "--json").out)["body"] == sent[1]
+    done = interlock("dlq", "redrive", "router", "--contains", "e2", "--reason", "its workflow is there now")
+    assert (done.code, "redriven 1, failed 0" in done.err) == (0, True)
+    assert lying(folder, event_bus.QUEUE, "bus.db") == sent[1:]
+    assert lying(folder, event_bus.DEAD_LETTERS, "bus.db") == sent[:1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -91,7 +116,7 @@ def test_r503_letters_are_listed_shown_rehearsed_and_put_back(interlock: Interlo
         (("redrive", "lifecycle", "--reason", "r", "--all", "--type", "T"), "--all"),
         (("redrive", "lifecycle", "--reason", "r", "--all", "--rate", "0"), "0.1"),
         (("redrive", "lifecycle", "--reason", "r", "--all", "--to", "x"), "--to"),
-        (("list", "nobody"), "lifecycle, intake"),
+        (("list", "nobody"), "lifecycle, intake, router"),
         (("list", "lifecycle", "--from", "yesterday"), "--from"),
     ],
 )

@@ -65,7 +65,7 @@ def test_daily_job_fails_where_an_object_is_damaged_and_loads_the_rest(interlock
     assert "rows\t1" in run.out
 
 
-@pytest.mark.parametrize("day", ["31.1.2026", "2026-02-30", ""])
+@pytest.mark.parametrize("day", ["31.1.2026", "2026-02-30", "", "20260131", "2026-W05-6", "0001-01-01", "2201-01-01"])
 def test_daily_job_refuses_what_is_no_day(interlock: Interlock, day: str) -> None:
     run = interlock("daily-job", "--date", day)
     assert (run.code, run.err) == (2, "error: --date: must be a day such as 2026-01-31\n")
@@ -97,6 +97,13 @@ def test_query_as_json(filled: Interlock) -> None:
     odd = "select 'NaN'::double a, [1, null] b, {'x': date '2026-01-31'} c, 'a'::blob d, time '10:00:00' e, 1 = 1 f"
     assert json.loads(filled("query", "--format", "json", odd).out) == [
         {"a": "nan", "b": [1, None], "c": {"x": "2026-01-31"}, "d": "YQ==", "e": "10:00:00", "f": True}
+    ]
+
+
+def test_query_as_json_keeps_columns_of_one_name_apart(filled: Interlock) -> None:
+    joined = "select e.id, p.id, 1 as id_1, p.id from events e join priced p using (source, id) where p.id = 'e1'"
+    assert json.loads(filled("query", "--format", "json", joined).out) == [
+        {"id": "e1", "id_2": "e1", "id_1": 1, "id_3": "e1"}
     ]
 
 

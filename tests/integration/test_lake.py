@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,9 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 
-from adapters.iceberg import commits, event_table
+from adapters.iceberg import commits, event_table, query
 from adapters.iceberg.event_table import IcebergEventTable
-from adapters.iceberg.query import ask
+from adapters.iceberg.query import Answer, ask
 from adapters.memory.event_table import MemoryEventTable
 from domain.errors import Contention, Unavailable
 from domain.event_schema import BASE_COLUMNS
@@ -27,13 +28,17 @@ from domain.intake import RawMessage
 from entrypoints.engines.lake import open_table
 from tests import nasty
 from tests.contracts.event_table import declared, event, load, message, packed
-from tests.lakes import put_all, quarantine_of, rows_of, settings_of
+from tests.lakes import asked, put_all, quarantine_of, rows_of, settings_of
 
 pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parents[2]
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 DAYS = 3
+
+
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
 
 
 def messages(start: int, count: int) -> Iterator[RawMessage]:
@@ -139,13 +144,13 @@ async def test_fc47_readers_see_the_old_state_or_the_new_and_never_a_gap(
 ) -> None:
     await load(table, packed("a", *messages(0, 100)))
     seen: set[int] = set()
-    done = threading.Event()
+    done = asyncio.Event()
 
-    def read() -> None:
+    async def read() -> None:
         while not done.is_set():
-            seen.update(row[0] for row in ask(table.table(), "select count(*) from events").rows)
+            seen.update(row[0] for row in await asked(table, "select count(*) from events"))
 
-    reading = asyncio.create_task(asyncio.to_thread(read))
+    reading = asyncio.create_task(read())
     for number in range(1, 6):
         await load(table, packed("b", *messages(100 * number, 100)))
     done.set()
@@ -157,9 +162,52 @@ async def test_fc47_readers_see_the_old_state_or_the_new_and_never_a_gap(
 
 async def test_a_query_that_began_before_a_load_ends_reads_what_was_there(table: IcebergEventTable) -> None:
     await load(table, packed("a", *messages(0, 100)))
-    answer = ask(table.table(), "select id from events")
+    begun, loaded = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    rows: list[Sequence[Any]] = []
+
+    def take(answer: Answer) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        assert loaded.wait(30)
+        rows.extend(answer.rows)
+
+    asking = asyncio.create_task(ask(table.table(), "select id from events", take))
+    await begun.wait()
     await load(table, packed("b", *messages(100, 100)))
-    assert len(list(answer.rows)) == 90
+    loaded.set()
+    await asking
+    assert len(rows) == 90
+
+
+@pytest.mark.parametrize(
+    "sql", ["select count(*) from range(100000000000) a, range(100) b", "from range(100000000000)"]
+)
+async def test_a_question_that_is_given_up_ends_at_once_and_leaves_nothing(
+    tmp_path: Path, table: IcebergEventTable, sql: str
+) -> None:
+    spill, started = tmp_path / "spill", time.monotonic()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await ask(table.table(), sql, lambda answer: deque(answer.rows, maxlen=0).clear(), spill=spill)
+    assert time.monotonic() - started < 20
+    assert names_in(spill) == []
+
+
+async def test_what_memory_does_not_hold_is_written_where_it_is_told_and_gone_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query, "MEMORY", "100MB")
+    monkeypatch.chdir(tmp_path)
+    spill, spilt = tmp_path / "spill", list[str]()
+
+    def take(answer: Answer) -> None:
+        assert next(answer.rows)
+        spilt.extend(path.name for path in spill.rglob("duckdb_temp*"))
+
+    await ask(None, "select a from range(20000000) t(a) order by hash(a)", take, spill=spill)
+    assert spilt
+    assert names_in(tmp_path) == ["spill"]
+    assert names_in(spill) == []
 
 
 async def test_small_files_are_written_again_with_the_next_rows_of_their_day(table: IcebergEventTable) -> None:
@@ -259,8 +307,8 @@ async def test_fc46_a_query_over_all_days_reads_null_where_a_column_is_new(table
         day = event(f"e{number}", time=f"2026-01-0{number}T00:00:00Z", data=data)
         staged, _ = await load(table, packed("a", message(number, day)))
         rejects += staged.rejects
-    found = ask(table.table(), "select id, v, s.a, s.m, s.z from priced order by id")
-    assert list(found.rows) == [
+    found = await asked(table, "select id, v, s.a, s.m, s.z from priced order by id")
+    assert found == [
         ("e1", 1.5, None, None, None),
         ("e2", 2.0, None, None, None),
         ("e3", None, None, None, None),
@@ -268,7 +316,7 @@ async def test_fc46_a_query_over_all_days_reads_null_where_a_column_is_new(table
         ("e6", 6.0, 3, 4, 5),
     ]
     assert rejects == 1
-    assert list(ask(table.table(), "select sum(v), count(*) from priced where time < '2026-01-03'").rows) == [(3.5, 2)]
+    assert await asked(table, "select sum(v), count(*) from priced where time < '2026-01-03'") == [(3.5, 2)]
 
 
 async def test_r506_memory_and_iceberg_keep_the_same_rows_of_nasty_events(table: IcebergEventTable) -> None:

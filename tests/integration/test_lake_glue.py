@@ -7,13 +7,13 @@ import pytest
 
 from adapters.iceberg.catalogs import glue_catalog
 from adapters.iceberg.event_table import IcebergEventTable
-from adapters.iceberg.query import ask
 from domain.errors import Misconfigured, Unavailable
 from entrypoints.engines.lake import open_table
 from entrypoints.groups.front_door import LakeSettings
 from entrypoints.settings import Settings
 from tests.contracts.event_table import declared, event, load, message, packed
 from tests.engines import REGION, Engine
+from tests.lakes import asked
 
 pytestmark = pytest.mark.anyio
 
@@ -38,8 +38,8 @@ async def test_r506_loads_schemas_and_queries_are_the_same_on_glue(table: Iceber
     await table.register(declared({"name": "v", "type": "double"}))
     _, third = await load(table, packed("b", message(3, event("e3", data={"v": 2})), message(4, event("e2"))))
     assert (third.rows, third.duplicates, third.files_replaced) == (1, 1, 1)
-    found = ask(table.table(), "select id, v from priced order by id")
-    assert list(found.rows) == [("e1", None), ("e2", None), ("e3", 2.0)]
+    found = await asked(table, "select id, v from priced order by id")
+    assert found == [("e1", None), ("e2", None), ("e3", 2.0)]
 
 
 async def test_fc47_two_loads_at_once_on_glue_keep_each_event_once(table: IcebergEventTable) -> None:

@@ -329,6 +329,21 @@ def test_r503_the_command_lists_shows_and_redrives_on_aws(
     assert [message["Body"] for message in taken(ministack, dead)] == ['{"id":"e1","type":"T"}']
 
 
+@pytest.mark.parametrize(
+    ("name", "variable"), [("intake", "INTERLOCK_INTAKE__QUEUE_URL"), ("router", "INTERLOCK_BUS__QUEUE_URL")]
+)
+def test_r503_one_command_is_for_the_queues_of_intake_and_router_too(
+    ministack: Engine, standard: tuple[str, str], interlock: Interlock, name: str, variable: str
+) -> None:
+    queue, dead = standard
+    bury(ministack, dead, '{"id":"e1","detail-type":"T"}')
+    unset = interlock("dlq", "list", name)
+    assert (unset.code, variable in unset.err) == (2, True)
+    done = interlock("dlq", "redrive", name, "--type", "T", "--reason", "corrected", "--json", **{variable: queue})
+    assert (done.code, json.loads(done.out)["redriven"]) == (0, 1)
+    assert [message["Body"] for message in taken(ministack, queue)] == ['{"id":"e1","detail-type":"T"}']
+
+
 @pytest.mark.usefixtures("interlock")
 def test_r503_killed_half_way_a_redrive_has_lost_nothing(ministack: Engine, standard: tuple[str, str]) -> None:
     queue, dead = standard

@@ -16,6 +16,7 @@ from application.daily_job import IN_HAND, Lake, RunReport, load_here, run_daily
 from domain.daily import Committed, PackedObject, Staged
 from domain.errors import Misconfigured, Unavailable
 from domain.intake import RawMessage, join_lines, object_name, write_line
+from domain.objects import ObjectPage, StoredObject
 
 pytestmark = pytest.mark.anyio
 
@@ -31,8 +32,8 @@ def message(number: int, arrived_at: datetime = NOON, time: str | None = None) -
 class House:
     """The job's ports in memory."""
 
-    def __init__(self) -> None:
-        self.objects = MemoryObjectStore()
+    def __init__(self, objects: MemoryObjectStore | None = None) -> None:
+        self.objects = objects or MemoryObjectStore()
         self.table = MemoryEventTable()
         self.lake = Lake(self.objects, self.table, ManualClock(NOON), CountingIds())
 
@@ -191,6 +192,35 @@ async def test_a_damaged_entry_of_the_ledger_is_told_with_the_fix(house: House) 
     await house.objects.put("loads/date=2026-01-31/x.json", b"{")
     with pytest.raises(Misconfigured, match=r"loads/date=2026-01-31/x.json: is damaged; delete it"):
         await house.run()
+
+
+class Shared(MemoryObjectStore):
+    """A bucket into which others put what they like."""
+
+    def __init__(self, *foreign: str) -> None:
+        super().__init__()
+        self._foreign = foreign
+
+    async def list(self, prefix: str, /, *, after: str = "", limit: int = 1000) -> ObjectPage:
+        page = await super().list(prefix, after=after, limit=limit)
+        foreign = [StoredObject(name, 3) for name in self._foreign if name.startswith(prefix)]
+        return page._replace(objects=[*foreign, *page.objects])
+
+
+async def test_foreign_objects_beside_ours_are_told_and_harm_none() -> None:
+    folder = "raw/date=2026-01-31/"
+    objects = Shared(folder, f"{folder}café (1).zst", f"{folder}\udcff")
+    house = House(objects)
+    await house.put(message(1))
+    report = await house.run()
+    assert (report.objects, report.rows, list(report.damaged)) == (1, 1, [f"{folder}café (1).zst", f"{folder}\\udcff"])
+    assert "must be steps of" in report.damaged[f"{folder}café (1).zst"]
+    assert (await house.run()).objects == 0, "ours is in the ledger"
+
+
+async def test_a_foreign_object_in_the_ledger_is_told_with_the_fix() -> None:
+    with pytest.raises(Misconfigured, match=r"loads/date=2026-01-31/my notes: is damaged; delete it"):
+        await House(Shared("loads/date=2026-01-31/my notes")).run()
 
 
 async def test_more_objects_than_a_page_are_all_loaded(house: House) -> None:
