@@ -69,7 +69,9 @@ def may_hold_some(text: str, ips: bool) -> bool:  # noqa: FBT001 - it is called 
         start = first.start()
         if text[start] in _SIGNS or _SIGN.search(text, start) is not None:
             return _TIME.fullmatch(text) is None
-        if (ips and "." in text) or (_TWO_DIGITS.search(text, start) is not None and _may_hold_number(text)):
+        if (ips and "." in text) or (
+            size - start >= _SHORTEST_NUMBER and _TWO_DIGITS.search(text, start) is not None and _may_hold_number(text)
+        ):
             return True
     lower = text.lower()
     if "bearer" in lower or "basic" in lower:

@@ -296,9 +296,10 @@ class Walk:
             except (ValueError, RecursionError):
                 return self._whole("json unreadable"), True
         plain = folded(text)
-        formless = mask_secret_forms(plain, self._mark)
+        mark = self.rules.marks.mark if self._notes is None else self._mark
+        formless = mask_secret_forms(plain, mark)
         if self._personal:
-            formless = mask_personal_forms(formless, self._mark, ips=self._ips)
+            formless = mask_personal_forms(formless, mark, ips=self._ips)
         shown = formless
         if "=" in shown or ":" in shown or "%3" in shown:
             shown = mask_assignments(shown, self._meaning, self._hidden)
