@@ -5,6 +5,7 @@ looked up. So `tokenizer` and `secretary` are plain words, while `userAccessToke
 """
 
 import re
+import unicodedata
 from collections.abc import Collection, Iterator
 from typing import Final, Literal, NamedTuple
 
@@ -112,6 +113,8 @@ def words_of(name: str) -> list[str]:
     """Cut a name into its words, in lower case; of a name of very many, the first and the last ones."""
     if len(name) > 2 * MAX_NAME:
         name = f"{name[:MAX_NAME]} {name[-MAX_NAME:]}"
+    if not name.isascii():
+        name = unicodedata.normalize("NFKC", name)  # full-width and other styled letters, and letters with marks apart
     words = [word.lower() for word in _WORD.findall(name)]
     return words if len(words) <= 2 * _MAX_WORDS else words[:_MAX_WORDS] + words[-_MAX_WORDS:]
 

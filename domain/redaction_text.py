@@ -52,7 +52,7 @@ _MORE_DIGITS: Final = re.compile(r"(?:[ \xA0\u2010-\u2015-]{0,2}[0-9])*+")
 _GROUP: Final = re.compile(r"[0-9]++")
 
 _HTTP_CREDENTIALS: Final = re.compile(
-    r"(bearer|basic)(?:[ \t\xA0]{1,8}|%20|\+|:[ \t]{0,4})([A-Za-z0-9._~+/=-]++)", re.IGNORECASE
+    r"(bearer|basic)(?:[ \t\xA0]{1,8}|%20|\+|:[ \t]{0,4})[\"'<\\]{0,2}([A-Za-z0-9._~+/=-]++)", re.IGNORECASE
 )
 _TOKEN_RUN: Final = re.compile(r"[A-Za-z0-9_.=-]++")
 KEY_RUN: Final = re.compile(r"[0-9A-Za-z/+_-]{20}")
@@ -68,6 +68,7 @@ _KEY_ENDS: Final = re.compile(r"END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-{0,5}
 
 _AUTHORITY: Final = re.compile(r"[^\s/?#\"'<>\\]*+")
 _URL_RUN: Final = re.compile(r"[^\s\"'<>]*+")
+_ENCODED_USER_INFO: Final = re.compile(r"(%3A%2F%2F)(?:(?!%2F|%3F|%23|%40)[^\s\"'<>/?#&]){1,200}(?=%40)", re.IGNORECASE)
 _PORT: Final = re.compile(r"[^:]*+:[0-9]{0,5}")
 
 _IPV4: Final = re.compile(r"(?<![0-9.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9]|\.[0-9])")
@@ -278,6 +279,8 @@ def mask_private_keys(text: str, mark: Mark) -> str:
 
 def mask_user_info(text: str, mark: Mark) -> str:
     """Mask user and password in URLs, also where the password holds a slash that nobody encoded."""
+    if "%40" in text:
+        text = _ENCODED_USER_INFO.sub(lambda found: found[1] + mark("user_info", ""), text)
     at = text.find("://")
     parts: list[str] = []
     done = 0
