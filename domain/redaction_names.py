@@ -84,7 +84,8 @@ _VALUES: Final = _set(
 _WORD: Final = re.compile(r"[A-Z]++(?![a-z])|[A-Z]?[a-z]++|[0-9]++|[^\W\d_A-Za-z]++|[A-Z]")
 _MARKS: Final = re.compile(r"\[[a-z_]{2,16}(?::[a-p]{24})?\]| #[0-9]{1,9}$")
 _MAX_WORDS: Final = 12
-_MAX_RUN: Final = 10
+MAX_RUN: Final = 10
+"""Words of the longest name that is looked for."""
 _LONGEST_FIELD: Final = 40
 
 
@@ -208,6 +209,11 @@ class NameRules:
         return next((ending for word in words for ending in _PERSONAL_ENDINGS if word.endswith(ending)), "")
 
 
+def can_match(name: str) -> bool:
+    """Say whether a name that is to be looked for could ever be found."""
+    return 1 <= len(words_of(name)) <= MAX_RUN
+
+
 def is_field_name(key: str) -> bool:
     """Say whether a key is clearly the name of a field and nothing else: a few whole words of letters.
 
@@ -228,6 +234,6 @@ def _runs(words: list[str]) -> Iterator[str]:
     """Give the words of a name, and every few neighbours of them joined."""
     for start in range(len(words)):
         run = ""
-        for word in words[start : start + _MAX_RUN]:
+        for word in words[start : start + MAX_RUN]:
             run += word
             yield run

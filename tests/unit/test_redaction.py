@@ -437,6 +437,8 @@ def test_a_report_tells_which_rules_matched_where_and_which_never_did_and_no_sec
         (b'{"json_depth": 9}', "json_depth", "must be 0 to 8"),
         (b'{"mask_ips": "yes"}', "mask_ips", "boolean"),
         (b'{"mask_ips": true, "mask_ips": false}', "mask_ips", "duplicate"),
+        (b'{"secret_names": ["badge", " ** "]}', "secret_names", "holds a name that none can be"),
+        (b'{"personal_names": ["a b c d e f g h i j k"]}', "personal_names", "of over 10 words"),
         (b'{"pseudonym_key": "0123456789abcdef"}', "pseudonym_key", "is not a field here"),
     ],
 )
