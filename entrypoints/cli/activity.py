@@ -75,7 +75,8 @@ def export(
 ) -> None:
     """Write all of an account's events as NDJSON: one event a line, oldest first, redacted.
 
-    A file is written beside its place and moved there when it is whole.
+    A file is written beside its place, as `.<name>.<process>.unfinished`, and moved there when it is whole. Killed on
+    the way, an export leaves that one behind.
 
     Example: interlock activity export --account acme --out acme.ndjson
     """
