@@ -55,8 +55,8 @@ _HTTP_CREDENTIALS: Final = re.compile(
     r"(bearer|basic)(?:[ \t\xA0]{1,8}|%20|\+|:[ \t]{0,4})[\"'<\\]{0,2}([A-Za-z0-9._~+/=-]++)", re.IGNORECASE
 )
 _TOKEN_RUN: Final = re.compile(r"[A-Za-z0-9_.=-]++")
-KEY_RUN: Final = re.compile(r"[0-9A-Za-z/+_-]{20}")
-"""What every key holds."""
+KEY_RUN: Final = re.compile(r"(?<![0-9A-Za-z/+_-])[0-9A-Za-z/+_-]{20}")
+"""What every key holds; each run is looked at once."""
 AWS_ID: Final = re.compile(r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA)[A-Z0-9]{16}(?![A-Z0-9])")
 _AWS_SECRET: Final = re.compile(r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])")
 _API_KEY: Final = re.compile(

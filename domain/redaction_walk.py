@@ -206,20 +206,20 @@ class Walk:
             _unexpected("nested too deeply")
         self._trail.append("[]")
         self._at = ""
-        if (alone := self._pair_alone(items, depth)) is not None:
+        if len(items) == 2 and (alone := self._pair_alone(items, depth)) is not None:  # noqa: PLR2004
             shown = alone
         elif items and all(map(_is_pair, items)):
             shown = [self._pair(item, safe, depth + 1) for item in items]  # type: ignore[arg-type]
         else:
             shown = [self.value(item, safe, depth) for item in items]
-            if len(items) > 1:
+            if len(items) > 1 and type(items[0]) is str:
                 self._hide_after_options(items, shown)
         self._trail.pop()
         return shown
 
     def _pair_alone(self, items: list[JsonValue], depth: int) -> list[JsonValue] | None:
         """Give `["Cookie", "a=1"]` where it stands by itself; None where it is no such pair, such as two names."""
-        if len(items) != 2 or type(items[0]) is not str:  # noqa: PLR2004
+        if type(items[0]) is not str:
             return None
         value = items[1]
         label = self._label(items[0]) if is_field_name(items[0].lstrip("-")) else PLAIN

@@ -126,7 +126,7 @@ PLACES = (
     "mysql --user ada --password {} -v",
     "<a:Password Type='x'>{}</a:Password>",
     "password:            {}",
-    "password\u2003:\xa0{}",
+    "password  :\xa0{}",
     "%7B%22password%22%3A%22{}%22%7D",
     "a%253D1%2526password%253D{}",
     "https%3A%2F%2Fada%3A{}%40shop.example%2F",
