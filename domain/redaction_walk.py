@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Collection, Iterator
-from itertools import pairwise
 from typing import Final, NoReturn
 
 from pydantic import JsonValue
@@ -24,8 +23,8 @@ _MAX_PASSES: Final = 6
 _BLANKS: Final = " \t\r\n\ufeff"
 _DESCRIBING: Final = ("path", "id", "type")
 """Members that name what `value` beside them holds, where it is a secret."""
-_HEADERS_BEGIN: Final = frozenset("acpsACPS")
-"""Of `Authorization`, `Cookie`, `Proxy-Authorization`, `Set-Cookie`."""
+_NAMES_BEGIN: Final = frozenset("-acpsACPS")
+"""How `--password`, `Authorization`, `Cookie`, `Proxy-Authorization` and `Set-Cookie` begin."""
 _JSON_BEGINS: Final = frozenset('{["')
 
 
@@ -229,12 +228,12 @@ class Walk:
 
     def _hide_after_options(self, items: list[JsonValue], shown: list[JsonValue]) -> None:
         """Hide what follows `--password`, or a header's secret name, in a flat list of texts."""
-        for place, (item, value) in enumerate(pairwise(items)):
-            if type(item) is str and type(value) is str and (item[:1] == "-" or item[:1] in _HEADERS_BEGIN):
+        for place, item in enumerate(items[:-1], 1):
+            if type(item) is str and item[:1] in _NAMES_BEGIN and type(value := items[place]) is str:
                 label = self._label(item)
-                is_header = label.whole_line and not is_field_name(value)
-                if is_header or (item[:1] == "-" and label.kind == "secret" and value[:1] != "-"):
-                    shown[place + 1] = self._hidden(label, value)
+                is_option = item[0] == "-" and label.kind == "secret" and value[:1] != "-"
+                if is_option or (label.whole_line and not is_field_name(value)):
+                    shown[place] = self._hidden(label, value)
 
     def _pair(self, pair: list[JsonValue], safe: SafePaths | None, depth: int) -> JsonValue:
         """Give a `[name, value]`, as lists of headers hold."""
