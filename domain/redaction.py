@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from domain.errors import Invalid
 from domain.json_reader import refuse
 from domain.redaction_marks import MASK
-from domain.redaction_names import NameRules
+from domain.redaction_names import MAX_RUN, NameRules, can_match
 from domain.redaction_walk import Rules, SafePaths, Walk, safe_paths
 from domain.validation import invalid_from
 
@@ -47,7 +47,7 @@ class RedactionPolicy:
         pseudonym_key: 16 to 1024 bytes. With it, equal personal values get equal pseudonyms in place of masks.
 
     Raises:
-        Invalid: the depth or the key is out of bounds.
+        Invalid: the depth or the key is out of bounds, or a name could never be found.
     """
 
     secret_names: frozenset[str] = frozenset()
@@ -62,6 +62,11 @@ class RedactionPolicy:
         """Hold the bounds."""
         if not 0 <= self.json_depth <= MAX_JSON_DEPTH:
             raise Invalid("json_depth", f"must be 0 to {MAX_JSON_DEPTH}")
+        for place, names in (("secret_names", self.secret_names), ("personal_names", self.personal_names)):
+            if not all(map(can_match, names)):
+                raise Invalid(
+                    place, f"holds a name that none can be: without letters and digits, or of over {MAX_RUN} words"
+                )
         if self.pseudonym_key is not None and not MIN_KEY_BYTES <= len(self.pseudonym_key) <= MAX_KEY_BYTES:
             raise Invalid("pseudonym_key", f"must have {MIN_KEY_BYTES} to {MAX_KEY_BYTES} bytes")
 

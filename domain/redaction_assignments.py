@@ -9,18 +9,44 @@ from typing import Final
 
 from domain.redaction_names import MAX_NAME, PLAIN, URL_NAMES, Name
 
-_SIGN: Final = re.compile(r"[:=]|%3[AaDd]")
+_SIGN: Final = re.compile(r"[:=]|%(?:25){0,3}3[AaDd]")
 _BACK: Final = 96
 """Characters before the sign that may hold the name, its quotes and blanks."""
 
-_NAME_BACKWARDS: Final = re.compile(r"[ \t]{0,4}([\"'`]?)\\{0,8}([\w.\-\[\]]{1,64})")
+_NAME_BACKWARDS: Final = re.compile(r"[^\S\r\n]{0,24}(22%|72%|[\"'`]?)\\{0,8}([\w.\-\[\]]{1,64})")
 _URL_NAMES_BACKWARDS: Final = frozenset(name[::-1] for name in URL_NAMES)
 _VALUE: Final = re.compile(
-    r"[=>]{0,2}[ \t]{0,4}"
+    r"[=>]{0,2}[^\S\r\n]*+"
     r"(?:(?P<quote>\\{0,8}[\"'`])|(?P<rest>\{|\[(?![a-z_]{2,16}(?::[a-p]{24})?\]))|(?P<word>[^\s&\"'<>;]*+))"
 )
-_LINE: Final = re.compile(r"[=>]{0,2}[ \t]{0,4}(?:(?P<quote>\\{0,8}[\"'`])|(?P<word>[^\r\n]*+))")
+_LINE: Final = re.compile(r"[=>]{0,2}[^\S\r\n]*+(?:(?P<quote>\\{0,8}[\"'`])|(?P<word>[^\r\n]*+))")
 _SHOWN: Final = re.compile(r"(?:null|none|nil|true|false|undefined|\*{3})[,.)\]}]{0,8}", re.IGNORECASE)
+
+_OPTION: Final = re.compile(
+    r"(?<![\w-])--([A-Za-z][\w-]{1,63})[^\S\r\n]{1,4}(?!-)"
+    r"(?:\"([^\"]++)|'([^']++)|([^\s\"'<>;|&]++))"
+)
+_ELEMENT: Final = re.compile(r"<(?:[\w.-]{1,64}:)?([\w.-]{1,64})(?:\s[^<>]{0,200})?>([^<]++)</")
+
+
+def mask_options_and_elements(text: str, name_of: Callable[[str], Name], hidden: Callable[[Name, str], str]) -> str:
+    """Mask what follows a secret option, as in `--password x`, and what a sensitive XML element holds.
+
+    Args:
+        text: any text.
+        name_of: says what a name means.
+        hidden: gives what stands in place of a value under a name.
+    """
+
+    def masked(found: re.Match[str]) -> str:
+        name, value = name_of(found[1]), found[found.lastindex or 1]
+        is_hidden = name.kind == "secret" or (name.kind == "personal" and found.re is _ELEMENT)
+        if not is_hidden or not value.strip() or _SHOWN.fullmatch(value):
+            return found[0]
+        start, end = (at - found.start() for at in found.span(found.lastindex or 1))
+        return f"{found[0][:start]}{hidden(name, value)}{found[0][end:]}"
+
+    return _ELEMENT.sub(masked, _OPTION.sub(masked, text))
 
 
 def mask_assignments(text: str, name_of: Callable[[str], Name], hidden: Callable[[Name, str], str]) -> str:

@@ -6,6 +6,7 @@
 | phone | `+`, or `%2B` |
 | user info | `://` |
 | assignment | one of `= : %` |
+| option, XML element | `--`; `</` |
 | JSON in a string that names something | a quote |
 | credentials | their scheme, and 13 characters |
 | private key, JWT, AWS access key id | how they begin |
@@ -69,10 +70,12 @@ def may_hold_some(text: str, ips: bool) -> bool:  # noqa: FBT001 - it is called 
         start = first.start()
         if text[start] in _SIGNS or _SIGN.search(text, start) is not None:
             return _TIME.fullmatch(text) is None
-        if (ips and "." in text) or (_TWO_DIGITS.search(text, start) is not None and _may_hold_number(text)):
+        if (ips and "." in text) or (
+            size - start >= _SHORTEST_NUMBER and _TWO_DIGITS.search(text, start) is not None and _may_hold_number(text)
+        ):
             return True
     lower = text.lower()
-    if "bearer" in lower or "basic" in lower:
+    if "bearer" in lower or "basic" in lower or "--" in text or "</" in text:
         return True
     return size >= _SHORTEST_KEY and (
         "eyJ" in text
@@ -90,7 +93,7 @@ def mask_secret_forms(text: str, mark: Mark) -> str:
     """Mask what is secret by its form."""
     if "BEGIN " in text:
         text = mask_private_keys(text, mark)
-    if "@" in text and "://" in text:
+    if ("@" in text and "://" in text) or "%40" in text:
         text = mask_user_info(text, mark)
     lower = text.lower()
     if "bearer" in lower or "basic" in lower:

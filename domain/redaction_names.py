@@ -5,6 +5,7 @@ looked up. So `tokenizer` and `secretary` are plain words, while `userAccessToke
 """
 
 import re
+import unicodedata
 from collections.abc import Collection, Iterator
 from typing import Final, Literal, NamedTuple
 
@@ -83,7 +84,8 @@ _VALUES: Final = _set(
 _WORD: Final = re.compile(r"[A-Z]++(?![a-z])|[A-Z]?[a-z]++|[0-9]++|[^\W\d_A-Za-z]++|[A-Z]")
 _MARKS: Final = re.compile(r"\[[a-z_]{2,16}(?::[a-p]{24})?\]| #[0-9]{1,9}$")
 _MAX_WORDS: Final = 12
-_MAX_RUN: Final = 10
+MAX_RUN: Final = 10
+"""Words of the longest name that is looked for."""
 _LONGEST_FIELD: Final = 40
 
 
@@ -112,6 +114,8 @@ def words_of(name: str) -> list[str]:
     """Cut a name into its words, in lower case; of a name of very many, the first and the last ones."""
     if len(name) > 2 * MAX_NAME:
         name = f"{name[:MAX_NAME]} {name[-MAX_NAME:]}"
+    if not name.isascii():
+        name = unicodedata.normalize("NFKC", name)  # full-width and other styled letters, and letters with marks apart
     words = [word.lower() for word in _WORD.findall(name)]
     return words if len(words) <= 2 * _MAX_WORDS else words[:_MAX_WORDS] + words[-_MAX_WORDS:]
 
@@ -205,6 +209,11 @@ class NameRules:
         return next((ending for word in words for ending in _PERSONAL_ENDINGS if word.endswith(ending)), "")
 
 
+def can_match(name: str) -> bool:
+    """Say whether a name that is to be looked for could ever be found."""
+    return 1 <= len(words_of(name)) <= MAX_RUN
+
+
 def is_field_name(key: str) -> bool:
     """Say whether a key is clearly the name of a field and nothing else: a few whole words of letters.
 
@@ -225,6 +234,6 @@ def _runs(words: list[str]) -> Iterator[str]:
     """Give the words of a name, and every few neighbours of them joined."""
     for start in range(len(words)):
         run = ""
-        for word in words[start : start + _MAX_RUN]:
+        for word in words[start : start + MAX_RUN]:
             run += word
             yield run

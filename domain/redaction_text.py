@@ -33,12 +33,15 @@ _AT: Final = re.compile(r"@|%40")
 _LOCAL: Final = re.compile(r"[\w.!$'*+^`~%-]++")
 _ODD_LOCAL: Final = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]++")
 _DOMAIN: Final = re.compile(r"[\w-]++(?:\.[\w-]++)++")
-_TOP_LEVEL: Final = re.compile(r"[^\W\d_]{2}")
+_TOP_LEVEL: Final = re.compile(r"\.[^\W\d_]{2}")
+_DIGITS: Final = frozenset("0123456789")
 _IMAGE_SCALE: Final = re.compile(r"[1-9]x\.[a-z]{3,4}", re.ASCII)
 
 _PHONE: Final = re.compile(
     r"(?<![0-9])(?:\+|%2[Bb])[ ]?\(?[1-9](?:[ ().\-/\xA0\u2010-\u2015]{0,3}[0-9]){6,14}(?![0-9])"
 )
+_BETWEEN: Final = str.maketrans("", "", "+ ().-/\xa0\u2010\u2011\u2012\u2013\u2014\u2015")
+"""Takes out what may stand between the digits of a number."""
 _DECIMAL: Final = re.compile(r"\+[0-9]++\.[0-9]++")
 
 MAYBE_IBAN: Final = re.compile(r"[0-9](?<=[A-Za-z]{2}[0-9])[0-9]")
@@ -49,11 +52,11 @@ _MORE_DIGITS: Final = re.compile(r"(?:[ \xA0\u2010-\u2015-]{0,2}[0-9])*+")
 _GROUP: Final = re.compile(r"[0-9]++")
 
 _HTTP_CREDENTIALS: Final = re.compile(
-    r"(bearer|basic)(?:[ \t\xA0]{1,8}|%20|\+|:[ \t]{0,4})([A-Za-z0-9._~+/=-]++)", re.IGNORECASE
+    r"(bearer|basic)(?:[ \t\xA0]{1,8}|%20|\+|:[ \t]{0,4})[\"'<\\]{0,2}([A-Za-z0-9._~+/=-]++)", re.IGNORECASE
 )
 _TOKEN_RUN: Final = re.compile(r"[A-Za-z0-9_.=-]++")
-KEY_RUN: Final = re.compile(r"[0-9A-Za-z/+_-]{20}")
-"""What every key holds."""
+KEY_RUN: Final = re.compile(r"(?<![0-9A-Za-z/+_-])[0-9A-Za-z/+_-]{20}")
+"""What every key holds; each run is looked at once."""
 AWS_ID: Final = re.compile(r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA)[A-Z0-9]{16}(?![A-Z0-9])")
 _AWS_SECRET: Final = re.compile(r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])")
 _API_KEY: Final = re.compile(
@@ -65,6 +68,7 @@ _KEY_ENDS: Final = re.compile(r"END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-{0,5}
 
 _AUTHORITY: Final = re.compile(r"[^\s/?#\"'<>\\]*+")
 _URL_RUN: Final = re.compile(r"[^\s\"'<>]*+")
+_ENCODED_USER_INFO: Final = re.compile(r"(%3A%2F%2F)(?:(?!%2F|%3F|%23|%40)[^\s\"'<>/?#&]){1,200}(?=%40)", re.IGNORECASE)
 _PORT: Final = re.compile(r"[^:]*+:[0-9]{0,5}")
 
 _IPV4: Final = re.compile(r"(?<![0-9.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9]|\.[0-9])")
@@ -103,8 +107,9 @@ def mask_emails(text: str, mark: Mark) -> str:
 
 def _is_domain(domain: str) -> bool:
     """Say whether a name could be a host's: `4.17.21` of a package and `2x.png` of a picture are not."""
-    labels = domain.split(".")[1:]
-    return any(map(_TOP_LEVEL.match, labels)) and _IMAGE_SCALE.fullmatch(domain) is None
+    return _TOP_LEVEL.search(domain) is not None and (
+        domain[0] not in _DIGITS or _IMAGE_SCALE.fullmatch(domain) is None
+    )
 
 
 def mask_phones(text: str, mark: Mark) -> str:
@@ -112,11 +117,13 @@ def mask_phones(text: str, mark: Mark) -> str:
 
     def marked(found: re.Match[str]) -> str:
         number = found[0]
-        if _DECIMAL.fullmatch(number):
+        if "." in number and _DECIMAL.fullmatch(number):
             return number
-        return mark("phone", "+" + "".join(filter(str.isdigit, number.removeprefix("%2B").removeprefix("%2b"))))
+        return mark("phone", "+" + number.removeprefix("%2B").removeprefix("%2b").translate(_BETWEEN))
 
-    return _PHONE.sub(marked, text)
+    # Where no sign is percent-encoded, nothing begins before the first plus, and the rule sees one character before it.
+    start = 0 if "%2" in text else max(text.find("+") - 1, 0)
+    return text[:start] + _PHONE.sub(marked, text[start:])
 
 
 def mask_ibans(text: str, mark: Mark) -> str:
@@ -157,6 +164,12 @@ def mask_cards(text: str, mark: Mark) -> str:
     while run is not None:
         more = _MORE_DIGITS.match(text, run.end())
         end = more.end() if more else run.end()
+        digits = text[run.start() : end].translate(_BETWEEN)
+        if is_card(digits) and text[end : end + 1] not in _HEX and not _continues(text, run.start()):
+            parts += text[done : run.start()], mark("card", digits)
+            done = end
+            run = DIGITS.search(text, end) if len(text) - end >= MIN_CARD else None
+            continue
         groups = [group.span() for group in _GROUP.finditer(text, run.start(), end)]
         if _continues(text, run.start()):
             del groups[0]
@@ -266,6 +279,8 @@ def mask_private_keys(text: str, mark: Mark) -> str:
 
 def mask_user_info(text: str, mark: Mark) -> str:
     """Mask user and password in URLs, also where the password holds a slash that nobody encoded."""
+    if "%40" in text:
+        text = _ENCODED_USER_INFO.sub(lambda found: found[1] + mark("user_info", ""), text)
     at = text.find("://")
     parts: list[str] = []
     done = 0

@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 from pydantic import JsonValue
 
 from domain.json_reader import MAX_DEPTH
-from domain.redaction_assignments import mask_assignments
+from domain.redaction_assignments import mask_assignments, mask_options_and_elements
 from domain.redaction_checks import SMALLEST_CARD, is_card
 from domain.redaction_forms import SHORTEST, mask_personal_forms, mask_secret_forms, may_hold_some
 from domain.redaction_marks import MASK, Marks
@@ -21,6 +21,10 @@ _SECRET_KINDS: Final = ("private_key", "user_info", "credentials", "jwt", "aws_k
 _PERSONAL_KINDS: Final = ("email", "phone", "iban", "card")
 _MAX_PASSES: Final = 6
 _BLANKS: Final = " \t\r\n\ufeff"
+_DESCRIBING: Final = ("path", "id", "type")
+"""Members that name what `value` beside them holds, where it is a secret."""
+_NAMES_BEGIN: Final = frozenset("-acpsACPS")
+"""How `--password`, `Authorization`, `Cookie`, `Proxy-Authorization` and `Set-Cookie` begin."""
 _JSON_BEGINS: Final = frozenset('{["')
 
 
@@ -158,12 +162,28 @@ class Walk:
             elif name.is_label and labelled is PLAIN and kind is str:
                 labelled = self._label(value)  # type: ignore[arg-type]
             shown[key] = self._member(key, value, name, safe, depth)
-        if labelled is not PLAIN:
-            for key, value in members.items():
-                if self._name(key).is_value and not (safe and key in safe):
-                    self._at = key
-                    shown[key] = self._hide(labelled, value, depth)
+        if labelled is not PLAIN or "value" in members:
+            self._hide_labelled(members, shown, labelled, safe or {}, depth)
         return _rename(shown, renamed) if renamed else shown
+
+    def _hide_labelled(
+        self, members: dict[str, JsonValue], shown: dict[str, JsonValue], label: Name, safe: SafePaths, depth: int
+    ) -> None:
+        """Hide what another member names: `value` beside `{"key": "password"}`, or beside `{"path": "/password"}`.
+
+        The latter is JSON Patch (RFC 6902). Beside an `id` or a `type` numbers are kept: there they are amounts.
+        """
+        hidden = [key for key in members if self._name(key).is_value] if label is not PLAIN else []
+        if not hidden:
+            is_number = type(members.get("value")) in {int, float}
+            said = [members.get(key) for key in _DESCRIBING if key == "path" or not is_number]
+            labels = (self._label(text) for text in said if isinstance(text, str) and " " not in text)
+            label = next((found for found in labels if found.kind == "secret"), PLAIN)
+            hidden = ["value"] if label is not PLAIN and "value" in members else []
+        for key in hidden:
+            if key not in safe:
+                self._at = key
+                shown[key] = self._hide(label, members[key], depth)
 
     def _member(self, key: str, value: JsonValue, name: Name, safe: SafePaths | None, depth: int) -> JsonValue:
         """Give the value of any member."""
@@ -185,12 +205,35 @@ class Walk:
             _unexpected("nested too deeply")
         self._trail.append("[]")
         self._at = ""
-        if items and all(map(_is_pair, items)):
+        if len(items) == 2 and (alone := self._pair_alone(items, depth)) is not None:  # noqa: PLR2004
+            shown = alone
+        elif items and all(map(_is_pair, items)):
             shown = [self._pair(item, safe, depth + 1) for item in items]  # type: ignore[arg-type]
         else:
             shown = [self.value(item, safe, depth) for item in items]
+            if len(items) > 1 and type(items[0]) is str:
+                self._hide_after_options(items, shown)
         self._trail.pop()
         return shown
+
+    def _pair_alone(self, items: list[JsonValue], depth: int) -> list[JsonValue] | None:
+        """Give `["Cookie", "a=1"]` where it stands by itself; None where it is no such pair, such as two names."""
+        if type(items[0]) is not str:
+            return None
+        value = items[1]
+        label = self._label(items[0]) if is_field_name(items[0].lstrip("-")) else PLAIN
+        if label.kind != "secret" or (type(value) is str and is_field_name(value)):
+            return None
+        return [self.value(items[0]), self._hide(label, value, depth)]
+
+    def _hide_after_options(self, items: list[JsonValue], shown: list[JsonValue]) -> None:
+        """Hide what follows `--password`, or a header's secret name, in a flat list of texts."""
+        for place, item in enumerate(items[:-1], 1):
+            if type(item) is str and item[:1] in _NAMES_BEGIN and type(value := items[place]) is str:
+                label = self._label(item)
+                is_option = item[0] == "-" and label.kind == "secret" and value[:1] != "-"
+                if is_option or (label.whole_line and not is_field_name(value)):
+                    shown[place] = self._hidden(label, value)
 
     def _pair(self, pair: list[JsonValue], safe: SafePaths | None, depth: int) -> JsonValue:
         """Give a `[name, value]`, as lists of headers hold."""
@@ -296,12 +339,15 @@ class Walk:
             except (ValueError, RecursionError):
                 return self._whole("json unreadable"), True
         plain = folded(text)
-        formless = mask_secret_forms(plain, self._mark)
+        mark = self.rules.marks.mark if self._notes is None else self._mark
+        formless = mask_secret_forms(plain, mark)
         if self._personal:
-            formless = mask_personal_forms(formless, self._mark, ips=self._ips)
+            formless = mask_personal_forms(formless, mark, ips=self._ips)
         shown = formless
-        if "=" in shown or ":" in shown or "%3" in shown:
+        if "=" in shown or ":" in shown or "%" in shown:
             shown = mask_assignments(shown, self._meaning, self._hidden)
+        if "--" in shown or "</" in shown:
+            shown = mask_options_and_elements(shown, self._meaning, self._hidden)
         if shown == plain:
             return text, True
         return shown, formless == plain and not may_be_json and "@" not in shown

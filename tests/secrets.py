@@ -123,6 +123,13 @@ PLACES = (
     "Set-Cookie: session_id={}; Path=/",
     "-H 'X-Api-Key: {}'",
     r"{{\"token\":\"{}\"",
+    "mysql --user ada --password {} -v",
+    "<a:Password Type='x'>{}</a:Password>",
+    "password:            {}",
+    "password  :\xa0{}",
+    "%7B%22password%22%3A%22{}%22%7D",
+    "a%253D1%2526password%253D{}",
+    "https%3A%2F%2Fada%3A{}%40shop.example%2F",
 )
 """Texts that give away what stands in them."""
 
@@ -148,6 +155,7 @@ PLAIN_TEXTS = (
     *("icon@2x.png", "https://shop.example/item/1?ref=abc&page=2", "arn:aws:sns:eu-west-1:123456789012:topic"),
     *("0190a5f4-7b7e-7cc0-98d5-0c2f1f6f9a01", "1654646400123", "1708008041006122940", "1.5e+10", "v1.2.3", "50 %"),
     *("std::vector<int>", "a + b = c", "[info] started", "{name} is here", "#fff", "@ada", "C++", "1/2", "Größe: 5"),
+    *("see --help", "--verbose true", "<b>bold</b>", "a -- b", "https%3A%2F%2Fshop.example%2F%3Fa%40b", "50%25"),
     *("d1f3a5b7c9e0d1f3a5b7c9e0d1f3a5b7c9e0d1f3", "4111111111111112", "DE00370400440532013000", "+12", "null"),
 )
 

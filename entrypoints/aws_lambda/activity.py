@@ -45,7 +45,7 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, str]:
 
 
 def _envelope(event: object) -> Envelope:
-    if not isinstance(event, dict) or "detail-type" not in event:
+    if not isinstance(event, dict) or event.keys().isdisjoint({"detail-type", "detail"}):
         raise Invalid("detail-type", "is missing: this function takes events of EventBridge")
     return from_eventbridge(event, max_bytes=MAX_EVENTBRIDGE_BYTES)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -74,7 +75,8 @@ def export(
 ) -> None:
     """Write all of an account's events as NDJSON: one event a line, oldest first, redacted.
 
-    A file is written beside its place and moved there when it is whole.
+    A file is written beside its place, as `.<name>.<process>.unfinished`, and moved there when it is whole. Killed on
+    the way, an export leaves that one behind.
 
     Example: interlock activity export --account acme --out acme.ndjson
     """
@@ -142,11 +144,20 @@ async def _open_history(settings: "Settings") -> "AsyncIterator[ActivityHistory]
 
 @contextlib.contextmanager
 def _output(out: Path | None) -> Iterator[Callable[[str], None]]:
-    """Give what writes lines: to standard output, or to a file that is there only once it is whole."""
+    """Give what writes lines: to standard output, or to a file that is there only once it is whole.
+
+    A link stays one, and the file it leads to is replaced. What is there and no file, such as a pipe or `/dev/null`,
+    cannot be replaced, and is written to as it is. Two exports to one place do not meet before it.
+    """
     if out is None:
         yield say
         return
-    unfinished = out.with_name(f".{out.name}.unfinished")
+    out = out.resolve()
+    if out.exists() and not out.is_file():
+        with out.open("w", encoding="utf-8") as file:
+            yield _writer(file)
+        return
+    unfinished = out.with_name(f".{out.name}.{os.getpid()}.unfinished")
     try:
         with unfinished.open("w", encoding="utf-8") as file:
             yield _writer(file)

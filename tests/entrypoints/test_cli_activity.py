@@ -7,13 +7,16 @@ import pty
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
 from adapters.memory.metrics import MemoryMetrics
 from application.activity import record
 from domain.envelope import Envelope
+from entrypoints.cli import activity
 from entrypoints.settings import Settings
 from entrypoints.wiring import open_activity
 from tests.entrypoints.cli import Interlock
@@ -115,6 +118,51 @@ def test_a_file_is_there_once_it_is_whole(interlock: Interlock) -> None:
     run = interlock("activity", "export", "--account", "acme", "--out", "acme.ndjson")
     assert run.code == 1
     assert (interlock.folder / "acme.ndjson").read_text() == "before"
+    assert [path.name for path in interlock.folder.iterdir() if "unfinished" in path.name] == []
+
+
+def test_a_link_stays_a_link_and_its_file_is_replaced(interlock: Interlock) -> None:
+    target, link = interlock.folder / "target.ndjson", interlock.folder / "link.ndjson"
+    target.write_text("before")
+    link.symlink_to(target.name)
+    assert interlock("activity", "export", "--account", "acme", "--out", "link.ndjson").code == 0
+    assert link.is_symlink()
+    assert numbers(target.read_text(encoding="utf-8")) == list(range(EVENTS))
+
+
+def test_a_pipe_is_written_to_and_stays_one(interlock: Interlock) -> None:
+    pipe = interlock.folder / "pipe"
+    os.mkfifo(pipe)
+    read = "import shutil, sys; shutil.copyfileobj(open(sys.argv[1]), open(sys.argv[2], 'w'))"
+    copy = interlock.folder / "copy"
+    with subprocess.Popen([sys.executable, "-c", read, str(pipe), str(copy)]) as reader:
+        try:
+            assert interlock("activity", "export", "--account", "acme", "--out", "pipe").code == 0
+            reader.wait(30)
+        finally:
+            reader.kill()
+    assert numbers(copy.read_text(encoding="utf-8")) == list(range(EVENTS))
+    assert pipe.is_fifo()
+
+
+def test_two_exports_to_one_place_at_once_both_end_well(interlock: Interlock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one begins and ends while the first one writes."""
+    command = [sys.executable, "-m", "entrypoints.cli.main", "activity", "export", "--account", "acme", "--out", "both"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")}
+    codes: list[int] = []
+    once = activity._writer  # pyright: ignore[reportPrivateUsage]
+
+    def writer(file: TextIO) -> Callable[[str], None]:
+        run = subprocess.run(
+            command, cwd=interlock.folder, env={**environment, "PYTHONPATH": str(ROOT)}, check=False, timeout=60
+        )
+        codes.append(run.returncode)
+        return once(file)
+
+    monkeypatch.setattr(activity, "_writer", writer)
+    codes.append(interlock("activity", "export", "--account", "acme", "--out", "both").code)
+    assert codes == [0, 0]
+    assert numbers((interlock.folder / "both").read_text(encoding="utf-8")) == list(range(EVENTS))
     assert [path.name for path in interlock.folder.iterdir() if "unfinished" in path.name] == []
 
 

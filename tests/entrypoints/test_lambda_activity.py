@@ -76,6 +76,21 @@ def test_r401_an_event_is_recorded_once_however_often_it_comes(runtime: Runtime)
     assert [item["data"]["number"] for item in items(runtime, "acme")] == [2]
 
 
+@pytest.mark.parametrize(
+    "kind", [None, "", 5, ["a"], {"password": "hunter2"}, "x" * 129, "a\nb", "a\ud800b", float("nan"), ...], ids=ascii
+)
+def test_fc21_an_event_with_an_odd_detail_type_is_recorded_too(runtime: Runtime, kind: object) -> None:
+    event = {**an_event(), "detail-type": kind}
+    if kind is ...:
+        del event["detail-type"]
+    assert activity.handler(event, Context())["outcome"] == "recorded"
+    assert activity.handler(event, Context())["outcome"] == "duplicate"
+    [item] = items(runtime)
+    assert item["type"].startswith("odd.")
+    assert item["data"] == event["detail"]
+    assert "hunter2" not in json.dumps(item)
+
+
 def test_fc22_one_container_serves_many_calls(runtime: Runtime) -> None:
     outcomes = [activity.handler(an_event(number), Context())["outcome"] for number in range(5)]
     assert outcomes == ["recorded"] * 5

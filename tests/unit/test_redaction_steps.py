@@ -86,6 +86,22 @@ PIECES = (
         "*",
         "_",
     ),
+    *(
+        "--a ",
+        '--a "',
+        "--token '",
+        "--",
+        "<a>",
+        "<a ",
+        "<a>b</",
+        "</",
+        "%3A%2F%2F",
+        "%3A%2F%2Fa",
+        "%25",
+        "%253D",
+        "%40",
+    ),
+    *("token%22%3A%22", "token: ", "token:\u2003", "\xa0", "['-a', "),
     *("ghp_", "A", "Authorization: ", "Authorization: a\n", "name: password, value: x, ", "a[b]", "null", "x=null,"),
 )
 # One tried position of a bounded pattern: no more than this many characters are looked at.
