@@ -132,7 +132,7 @@ def _walk(folder: Path, above: str, prefix: str, after: str) -> Iterator[StoredO
         return
     for name, entry in sorted(here, key=lambda pair: pair[0]):
         if not name.endswith("/"):
-            if name.startswith(prefix) and name > after:
+            if name.startswith(prefix) and name > after and entry.is_file():  # a pipe would keep its reader waiting
                 with contextlib.suppress(FileNotFoundError):  # deleted since
                     yield StoredObject(name, entry.stat().st_size)
         elif (name.startswith(prefix) or prefix.startswith(name)) and (name > after or after.startswith(name)):

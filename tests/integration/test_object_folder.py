@@ -174,3 +174,10 @@ async def test_a_frame_that_says_it_is_huge_is_refused_before_it_is_unpacked(mon
     assert await objects.get("a") == b"x" * 1000
     with pytest.raises(Malformed, match="b: unpacks to more than 1000 bytes"):
         await objects.get("b")
+
+
+async def test_what_is_no_file_is_no_object_and_keeps_nobody_waiting(tmp_path: Path) -> None:
+    objects = FilesystemObjectStore(tmp_path)
+    await objects.put("raw/a", b"a")
+    os.mkfifo(tmp_path / "raw" / "pipe")
+    assert [one.name for one in (await objects.list("raw/")).objects] == ["raw/a"]
