@@ -16,7 +16,9 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 import structlog
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
+from temporalio.service import RPCError
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
@@ -33,6 +35,7 @@ from ports.clock import Clock
 from ports.id_source import IdSource
 
 GRACE: Final = timedelta(seconds=10)
+NAMESPACE_LIMIT: Final = timedelta(seconds=5)
 SYNC_ACTIVITIES: Final = 64
 WORKFLOW_TASKS: Final = 100
 EXPORT_TASKS: Final = 4
@@ -118,13 +121,14 @@ async def serve_workflows(
     they ask it for the namespace then, and end where it says nothing.
 
     Raises:
-        Misconfigured: the namespace is not there, the key opens nothing, or a store is not set up.
+        Misconfigured: the namespace is not there, the key opens nothing, a workflow cannot be run, or a store is not
+            set up.
     """
     worker = f"{socket.gethostname()}/{ids.new_id()}"
     attempt = 0
     while not stop.is_set():
         try:
-            client = await connect(temporal.target, lazy=False)
+            client = await _connected(temporal)
             with one_error(), ThreadPoolExecutor(SYNC_ACTIVITIES, "activity") as pool:
                 workers = [_worker(client, stores, serving, queue, pool) for queue in serving.task_queues]
                 async with asyncio.TaskGroup() as tasks:
@@ -142,6 +146,17 @@ async def serve_workflows(
             await pause(BACKOFF, attempt, stop)
 
 
+async def _connected(temporal: Temporal) -> Client:
+    """Connect, and ask for the namespace: nothing is offered that this worker could not run."""
+    client = await connect(temporal.target, lazy=False)
+    request = DescribeNamespaceRequest(namespace=client.namespace)
+    try:
+        await client.workflow_service.describe_namespace(request, timeout=NAMESPACE_LIMIT)
+    except RPCError as error:
+        raise translate(error) from error
+    return client
+
+
 async def _run(worker: Worker) -> None:
     try:
         await worker.run()
@@ -150,6 +165,19 @@ async def _run(worker: Worker) -> None:
 
 
 def _worker(client: Client, stores: RouterStores, serving: Serving, queue: str, pool: ThreadPoolExecutor) -> Worker:
+    """Make a worker of one queue.
+
+    Raises:
+        Misconfigured: a workflow or an activity cannot be run, says the SDK.
+    """
+    try:
+        return _made(client, stores, serving, queue, pool)
+    except (RuntimeError, TypeError, ValueError) as error:
+        because = "" if error.__cause__ is None else f": {error.__cause__}"
+        raise Misconfigured("workflows and activities", f"cannot be run: {error}{because}") from error
+
+
+def _made(client: Client, stores: RouterStores, serving: Serving, queue: str, pool: ThreadPoolExecutor) -> Worker:
     restrictions = SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
     return Worker(
         client,

@@ -4,12 +4,14 @@ import asyncio
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.worker import Worker
 
 from adapters.memory.metrics import MemoryMetrics
 from adapters.memory.workflow_catalog import MemoryCatalog
@@ -180,15 +182,17 @@ async def test_it_serves_once_a_server_comes(stores: RouterStores, own_server: T
 
 @pytest.fixture
 def lost_at_the_start(monkeypatch: pytest.MonkeyPatch, own_server: TemporalServer) -> TemporalServer:
-    """Give a server that goes away once, between the worker's connection and its first question."""
+    """Give a server that goes away once: the worker has asked for its namespace, and begins."""
+    make = worker._worker
 
-    async def connect_and_lose(target: Target, *, lazy: bool) -> Client:
-        monkeypatch.setattr(worker, "connect", connect)
-        client = await connect(target, lazy=lazy)
-        await asyncio.to_thread(own_server.stop)
-        return client
+    def make_and_lose(
+        client: Client, stores: RouterStores, what: Serving, queue: str, pool: ThreadPoolExecutor
+    ) -> Worker:
+        own_server.stop()
+        monkeypatch.setattr(worker, "_worker", make)
+        return make(client, stores, what, queue, pool)
 
-    monkeypatch.setattr(worker, "connect", connect_and_lose)
+    monkeypatch.setattr(worker, "_worker", make_and_lose)
     return own_server
 
 
@@ -218,6 +222,7 @@ async def test_a_server_that_goes_away_as_it_starts_is_waited_for(
     assert task.exception() is None
 
 
+@pytest.mark.slow
 async def test_a_server_that_went_away_as_it_started_does_not_keep_it_from_stopping(
     stores: RouterStores, lost_at_the_start: TemporalServer
 ) -> None:
@@ -231,6 +236,17 @@ async def test_a_namespace_that_is_not_there_ends_it(temporal_address: str, stor
     async with running(temporal_address, stores, serving(), namespace="nowhere") as (task, _):
         with pytest.raises(Misconfigured, match="nowhere"):
             await asyncio.wait_for(asyncio.shield(task), 20)
+    assert not await is_offered(stores)
+
+
+async def test_a_workflow_that_cannot_be_run_is_named_with_what_is_wrong(
+    temporal_address: str, stores: RouterStores, module: Callable[[str], str]
+) -> None:
+    name = module("import random\nNUMBER = random.random()\n" + A_WORKFLOW)
+    async with running(temporal_address, stores, Serving(*load_modules([name]))) as (task, _):
+        with pytest.raises(Misconfigured, match="cannot be run: Failed validating workflow AWorkflow: Cannot access"):
+            await asyncio.wait_for(asyncio.shield(task), 20)
+    assert not await is_offered(stores)
 
 
 async def test_it_says_it_again_before_its_lease_ends_also_after_the_catalog_was_away(
