@@ -141,3 +141,14 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Misconfigured, match="file/temporal"), dev_server(tmp_path / "file" / "temporal"):
         pass
+
+
+def test_a_second_one_in_a_folder_is_refused_and_leaves_the_first_alone(tmp_path: Path) -> None:
+    with dev_server(tmp_path) as first:
+        refused = pytest.raises(Misconfigured, match="another process has a server in it")
+        with refused, dev_server(tmp_path):
+            pass
+        assert first.ended() is None
+        assert (tmp_path / "pid").read_text() == f"{first.pid}\n"
+    with dev_server(tmp_path) as again:
+        assert again.pid != first.pid
