@@ -102,6 +102,8 @@ def test_dev_that_was_killed_finds_its_server_and_its_workflows_again(tmp_path: 
 def test_a_server_that_ends_under_dev_is_started_again_where_it_was_and_said_so(tmp_path: Path) -> None:
     variables = {"INTERLOCK_DATA_DIR": str(tmp_path / "data")}
     with dev(tmp_path) as (process, address, first):
+        of_its_type = {"type": "FlightDelayed"}
+        until(lambda: process.client.get("/v1/router/explain", params=of_its_type).json()["outcome"] == "start")
         os.kill(first, signal.SIGKILL)
         text = an_envelope("e1", type="FlightDelayed").to_json()
         assert interlock("events", "publish", "-", stdin=text, **variables).returncode == 0
