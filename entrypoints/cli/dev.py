@@ -41,7 +41,7 @@ async def route_beside(loaded: Loaded, container: "Container", modules: Sequence
     async with _temporal(loaded) as (settings, keep), asyncio.TaskGroup() as tasks:
         tasks.create_task(keep(stop))
         tasks.create_task(_run_workflows(settings, container, serving, stop))
-        tasks.create_task(_route_events(settings, container, stop))
+        tasks.create_task(_route_events(settings, container, serving, stop))
 
 
 def _is_ours(loaded: Loaded) -> bool:
@@ -161,7 +161,9 @@ async def _until(holds: Callable[[], Awaitable[bool]], stop: asyncio.Event) -> N
                 await stop.wait()
 
 
-async def _route_events(settings: Settings, container: "Container", stop: asyncio.Event) -> None:
+async def _route_events(settings: Settings, container: "Container", serving: "Serving", stop: asyncio.Event) -> None:
+    """Route events from when our own workflows are offered: what has waited for us would be caught before."""
+    from adapters.system.clock import SystemClock
     from entrypoints.engines.router import make_router, make_starter
     from entrypoints.worker.events import Draining, drain
 
@@ -172,6 +174,13 @@ async def _route_events(settings: Settings, container: "Container", stop: asynci
     except Misconfigured as error:
         tell(f"No events are routed here: {error}")
         return
-    skips = container.skip_list().reader
-    router = make_router(settings, container.router_stores(), make_starter(settings), skips, container.metrics())
+    stores, skips = container.router_stores(), container.skip_list().reader
+
+    async def ours_are_offered() -> bool:
+        now = SystemClock().now()
+        offered = {name for offer in await stores.catalog.offers() if offer.until > now for name in offer.workflows}
+        return offered >= serving.workflows.keys()
+
+    await _until(ours_are_offered, stop)
+    router = make_router(settings, stores, make_starter(settings), skips, container.metrics())
     await drain(router, queue, how, stop)

@@ -80,6 +80,14 @@ def test_dev_routes_what_is_published_and_takes_its_server_along(tmp_path: Path)
     assert totals == {"received": 6, "started": 1, "already_started": 2, "skipped": 2, "caught": 1}
 
 
+def test_what_waited_for_dev_is_started_by_the_workflows_that_dev_brings(tmp_path: Path) -> None:
+    text = an_envelope("e1", type="FlightDelayed").to_json()
+    interlock("events", "publish", "-", stdin=text, INTERLOCK_DATA_DIR=str(tmp_path / "data"))
+    with dev(tmp_path) as (process, address, _):
+        until(lambda: asyncio.run(runs(address)) == [("FlightDelayedWorkflow-e1", "COMPLETED")])
+        assert process.end(signal.SIGTERM) == 0
+
+
 @pytest.mark.slow
 def test_dev_that_was_killed_finds_its_server_and_its_workflows_again(tmp_path: Path) -> None:
     variables = {"INTERLOCK_DATA_DIR": str(tmp_path / "data")}
