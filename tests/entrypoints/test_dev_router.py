@@ -147,6 +147,30 @@ def test_only_a_server_of_this_folder_is_ended(tmp_path: Path) -> None:
         stranger.communicate()
 
 
+def left_over(folder: Path) -> "subprocess.Popen[bytes]":
+    """Start what looks like the server of a folder, and leave it."""
+    sleep = "import time; time.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", sleep, "x" * 300, str(temporal_server._database(folder))])
+    (folder / "pid").write_text(f"{process.pid}\n")
+    return process
+
+
+def test_a_left_over_server_is_ended_where_there_is_no_ps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not temporal_server._PROCESSES.exists():
+        pytest.skip("this system tells of processes by ps alone")
+    server = left_over(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    end_left_over(tmp_path)
+    assert server.wait(10) == -signal.SIGTERM
+
+
+def test_a_left_over_server_is_ended_where_there_is_no_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = left_over(tmp_path)
+    monkeypatch.setattr(temporal_server, "_PROCESSES", tmp_path / "none")
+    end_left_over(tmp_path)
+    assert server.wait(10) == -signal.SIGTERM
+
+
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Misconfigured, match="file/temporal"), dev_server(tmp_path / "file" / "temporal"):
