@@ -151,6 +151,7 @@ def left_over(folder: Path) -> "subprocess.Popen[bytes]":
     """Start what looks like the server of a folder, and leave it."""
     sleep = "import time; time.sleep(60)"
     process = subprocess.Popen([sys.executable, "-c", sleep, "x" * 300, str(temporal_server._database(folder))])
+    until(lambda: str(folder) in temporal_server._command_of(process.pid))  # its arguments are set a moment after it is
     (folder / "pid").write_text(f"{process.pid}\n")
     return process
 
