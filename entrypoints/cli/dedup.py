@@ -180,7 +180,7 @@ async def _serve(settings: Settings, *, is_worker: bool) -> None:
     from entrypoints.container import Container
     from entrypoints.grpc.calls import Calls
     from entrypoints.grpc.figures import figures_at
-    from entrypoints.grpc.processes import READY, until_parent_ends
+    from entrypoints.grpc.processes import say_ready, until_parent_ends
     from entrypoints.grpc.server import Listening, credentials_from, serving
     from entrypoints.logs import set_up
 
@@ -198,8 +198,7 @@ async def _serve(settings: Settings, *, is_worker: bool) -> None:
                 open_ports.enter_context(figures_at(grpc.host, grpc.metrics_port, container.metrics().text))
             async with serving(calls, services, how) as port:
                 if is_worker:
-                    say(READY)
-                    sys.stdout.flush()
+                    say_ready()
                     parent = asyncio.create_task(until_parent_ends())
                     parent.add_done_callback(lambda _: stop.set())
                 else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from entrypoints.cli.output import Json, emit, run, say, table, tell
+from entrypoints.cli.output import Json, emit, run, table, tell
 from entrypoints.cli.session import shared_settings
 from entrypoints.settings import YIELDING, Settings
 
@@ -159,7 +159,7 @@ async def _work(settings: Settings, modules: list[str], queue: str, *, is_child:
     from adapters.system.id_source import RandomIds
     from entrypoints.cli.serve import until_told
     from entrypoints.engines.router import open_temporal
-    from entrypoints.grpc.processes import READY, until_parent_ends
+    from entrypoints.grpc.processes import say_ready, until_parent_ends
     from entrypoints.logs import set_up
     from entrypoints.worker.temporal import Serving, load_modules, serve_workflows
 
@@ -169,7 +169,7 @@ async def _work(settings: Settings, modules: list[str], queue: str, *, is_child:
     async with _stores(settings) as stores:
         with until_told() as stop:
             if is_child:
-                say(READY)
+                say_ready()
                 parent = asyncio.create_task(until_parent_ends())
                 parent.add_done_callback(lambda _: stop.set())
             await serve_workflows(server, stores, serving, SystemClock(), RandomIds(), stop)

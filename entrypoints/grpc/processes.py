@@ -4,6 +4,8 @@ The kernel spreads connections over them (SO_REUSEPORT). Nobody is restarted in 
 """
 
 import asyncio
+import os
+import signal
 import socket
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -12,10 +14,13 @@ from contextlib import contextmanager
 from typing import Final
 
 from domain.errors import Misconfigured
+from entrypoints.cli.output import say, tell
 from entrypoints.settings import variable
 
 READY: Final = "ready"
 """The line that a process prints when it listens."""
+
+_ASKED: Final = (0, -signal.SIGTERM)
 
 
 async def run_processes(commands: Sequence[Sequence[str]], stop: asyncio.Event, ready: Callable[[], None]) -> bool:
@@ -30,7 +35,8 @@ async def run_processes(commands: Sequence[Sequence[str]], stop: asyncio.Event, 
         ready: called when all of them listen.
 
     Returns:
-        Whether all of them ended only after they were asked to, and without an error.
+        Whether all of them ended only after they were asked to, and without an error. One that was asked before it
+        could listen to that has ended by the signal, with nothing in hand.
     """
     processes: list[Process] = []
     ends: list[asyncio.Task[int]] = []
@@ -50,7 +56,17 @@ async def run_processes(commands: Sequence[Sequence[str]], stop: asyncio.Event, 
             if process.returncode is None:
                 process.terminate()
         codes = await asyncio.gather(*ends)
-    return asked and not any(codes)
+    return asked and all(code in _ASKED for code in codes)
+
+
+def say_ready() -> None:
+    """Tell the parent that we listen. What is printed from here on goes to standard error, which is the parent's own.
+
+    Nobody would read it where it went before: it would be lost, and once the pipe is full each print would wait for
+    ever. Workflows and activities print, and so does Temporal's library.
+    """
+    say(READY)
+    os.dup2(2, 1)
 
 
 async def until_parent_ends() -> None:
@@ -85,8 +101,27 @@ def reserved_port(host: str, port: int) -> Iterator[int]:
 
 async def _all_ready(processes: Sequence[Process]) -> None:
     for process in processes:
-        if process.stdout is None or (await process.stdout.readline()).decode().strip() != READY:
-            await process.wait()
+        await _ready(process)
+
+
+async def _ready(process: Process) -> None:
+    """Wait for the line; what comes before it, such as what a module prints when it is imported, is passed on."""
+    if process.stdout is not None:
+        while line := await _line(process.stdout):
+            if line.strip() == READY.encode():
+                return
+            tell(line.decode(errors="replace").rstrip("\n"))
+    await process.wait()
+
+
+async def _line(stream: asyncio.StreamReader) -> bytes:
+    """Give a line, or as much of it as there is room for; nothing at the end."""
+    try:
+        return await stream.readuntil()
+    except asyncio.IncompleteReadError as end:
+        return end.partial
+    except asyncio.LimitOverrunError as long:
+        return await stream.readexactly(long.consumed)
 
 
 async def _before_an_end(awaited: Awaitable[object], ends: Sequence[asyncio.Task[int]], stop: asyncio.Event) -> bool:

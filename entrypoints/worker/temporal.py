@@ -16,7 +16,9 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 import structlog
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
+from temporalio.service import RPCError
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
@@ -33,6 +35,7 @@ from ports.clock import Clock
 from ports.id_source import IdSource
 
 GRACE: Final = timedelta(seconds=10)
+NAMESPACE_LIMIT: Final = timedelta(seconds=5)
 SYNC_ACTIVITIES: Final = 64
 WORKFLOW_TASKS: Final = 100
 EXPORT_TASKS: Final = 4
@@ -114,36 +117,44 @@ async def serve_workflows(
 ) -> None:
     """Run workflows until told to stop; the tasks in hand are finished first.
 
+    A server that does not answer is waited for, however long, and also where it goes away just as the workers start:
+    they ask it for the namespace then, and end where it says nothing.
+
     Raises:
-        Misconfigured: the namespace is not there, the key opens nothing, or a store is not set up.
+        Misconfigured: the namespace is not there, the key opens nothing, a workflow cannot be run, or a store is not
+            set up.
     """
-    client = await _connected(temporal, stop)
-    if client is None:
-        return
-    with one_error(), ThreadPoolExecutor(SYNC_ACTIVITIES, "activity") as pool:
-        workers = [_worker(client, stores, serving, queue, pool) for queue in serving.task_queues]
-        async with asyncio.TaskGroup() as tasks:
-            for worker in workers:
-                tasks.create_task(_run(worker))
-            offering = tasks.create_task(_keep_offering(stores, serving, clock, ids, stop))
-            sweeping = tasks.create_task(_keep_ledger(temporal, stores, clock, stop))
-            await stop.wait()
-            for worker in workers:
-                await worker.shutdown()
-            await asyncio.wait([offering, sweeping])
-
-
-async def _connected(temporal: Temporal, stop: asyncio.Event) -> Client | None:
-    """Connect, however long the server takes to answer; None where told to stop."""
+    worker = f"{socket.gethostname()}/{ids.new_id()}"
     attempt = 0
     while not stop.is_set():
         try:
-            return await connect(temporal.target, lazy=False)
+            client = await _connected(temporal)
+            with one_error(), ThreadPoolExecutor(SYNC_ACTIVITIES, "activity") as pool:
+                workers = [_worker(client, stores, serving, queue, pool) for queue in serving.task_queues]
+                async with asyncio.TaskGroup() as tasks:
+                    for one in workers:
+                        tasks.create_task(_run(one))
+                    offering = tasks.create_task(_keep_offering(stores, serving, clock, worker, stop))
+                    sweeping = tasks.create_task(_keep_ledger(temporal, stores, clock, stop))
+                    await stop.wait()
+                    for one in workers:
+                        await one.shutdown()
+                    await asyncio.wait([offering, sweeping])
         except Retryable as error:
             attempt += 1
             _log.warning("no answer from Temporal", code=error.code, reason=str(error), attempt=attempt)
             await pause(BACKOFF, attempt, stop)
-    return None
+
+
+async def _connected(temporal: Temporal) -> Client:
+    """Connect, and ask for the namespace: nothing is offered that this worker could not run."""
+    client = await connect(temporal.target, lazy=False)
+    request = DescribeNamespaceRequest(namespace=client.namespace)
+    try:
+        await client.workflow_service.describe_namespace(request, timeout=NAMESPACE_LIMIT)
+    except RPCError as error:
+        raise translate(error) from error
+    return client
 
 
 async def _run(worker: Worker) -> None:
@@ -154,6 +165,19 @@ async def _run(worker: Worker) -> None:
 
 
 def _worker(client: Client, stores: RouterStores, serving: Serving, queue: str, pool: ThreadPoolExecutor) -> Worker:
+    """Make a worker of one queue.
+
+    Raises:
+        Misconfigured: a workflow or an activity cannot be run, says the SDK.
+    """
+    try:
+        return _made(client, stores, serving, queue, pool)
+    except (RuntimeError, TypeError, ValueError) as error:
+        because = "" if error.__cause__ is None else f": {error.__cause__}"
+        raise Misconfigured("workflows and activities", f"cannot be run: {error}{because}") from error
+
+
+def _made(client: Client, stores: RouterStores, serving: Serving, queue: str, pool: ThreadPoolExecutor) -> Worker:
     restrictions = SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
     return Worker(
         client,
@@ -169,11 +193,10 @@ def _worker(client: Client, stores: RouterStores, serving: Serving, queue: str, 
 
 
 async def _keep_offering(
-    stores: RouterStores, serving: Serving, clock: Clock, ids: IdSource, stop: asyncio.Event
+    stores: RouterStores, serving: Serving, clock: Clock, worker: str, stop: asyncio.Event
 ) -> None:
     """Say what is served, and say it again while the last time still counts."""
     names = check_workflows(list(serving.workflows))
-    worker = f"{socket.gethostname()}/{ids.new_id()}"
     attempt = 0
     while not stop.is_set():
         until = clock.now() + timedelta(seconds=serving.lease_seconds)

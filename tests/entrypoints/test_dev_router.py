@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import signal
 import subprocess
@@ -79,6 +80,14 @@ def test_dev_routes_what_is_published_and_takes_its_server_along(tmp_path: Path)
     assert totals == {"received": 6, "started": 1, "already_started": 2, "skipped": 2, "caught": 1}
 
 
+def test_what_waited_for_dev_is_started_by_the_workflows_that_dev_brings(tmp_path: Path) -> None:
+    text = an_envelope("e1", type="FlightDelayed").to_json()
+    interlock("events", "publish", "-", stdin=text, INTERLOCK_DATA_DIR=str(tmp_path / "data"))
+    with dev(tmp_path) as (process, address, _):
+        until(lambda: asyncio.run(runs(address)) == [("FlightDelayedWorkflow-e1", "COMPLETED")])
+        assert process.end(signal.SIGTERM) == 0
+
+
 @pytest.mark.slow
 def test_dev_that_was_killed_finds_its_server_and_its_workflows_again(tmp_path: Path) -> None:
     variables = {"INTERLOCK_DATA_DIR": str(tmp_path / "data")}
@@ -96,6 +105,23 @@ def test_dev_that_was_killed_finds_its_server_and_its_workflows_again(tmp_path: 
         assert len(asyncio.run(runs(address))) == 1
         assert process.end(signal.SIGINT) == 0
     assert not is_alive(second)
+
+
+def test_a_server_that_ends_under_dev_is_started_again_where_it_was_and_said_so(tmp_path: Path) -> None:
+    variables = {"INTERLOCK_DATA_DIR": str(tmp_path / "data")}
+    with dev(tmp_path) as (process, address, first):
+        of_its_type = {"type": "FlightDelayed"}
+        until(lambda: process.client.get("/v1/router/explain", params=of_its_type).json()["outcome"] == "start")
+        os.kill(first, signal.SIGKILL)
+        text = an_envelope("e1", type="FlightDelayed").to_json()
+        assert interlock("events", "publish", "-", stdin=text, **variables).returncode == 0
+        pattern = re.compile(rf"Temporal listens on {re.escape(address)} \(process (\d+)\)")
+        until(lambda: len(pattern.findall(process.log.read_text())) == 2)
+        until(lambda: asyncio.run(runs(address)) == [("FlightDelayedWorkflow-e1", "COMPLETED")])
+        assert "Temporal ended by itself (code -9) and is started again" in process.log.read_text()
+        second = int(pattern.findall(process.log.read_text())[1])
+        assert process.end(signal.SIGTERM) == 0
+        assert not is_alive(second)
 
 
 def test_a_package_that_is_missing_is_named_and_dev_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +147,43 @@ def test_only_a_server_of_this_folder_is_ended(tmp_path: Path) -> None:
         stranger.communicate()
 
 
+def left_over(folder: Path) -> "subprocess.Popen[bytes]":
+    """Start what looks like the server of a folder, and leave it."""
+    sleep = "import time; time.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", sleep, "x" * 300, str(temporal_server._database(folder))])
+    until(lambda: str(folder) in temporal_server._command_of(process.pid))  # its arguments are set a moment after it is
+    (folder / "pid").write_text(f"{process.pid}\n")
+    return process
+
+
+def test_a_left_over_server_is_ended_where_there_is_no_ps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not temporal_server._PROCESSES.exists():
+        pytest.skip("this system tells of processes by ps alone")
+    server = left_over(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    end_left_over(tmp_path)
+    assert server.wait(10) == -signal.SIGTERM
+
+
+def test_a_left_over_server_is_ended_where_there_is_no_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = left_over(tmp_path)
+    monkeypatch.setattr(temporal_server, "_PROCESSES", tmp_path / "none")
+    end_left_over(tmp_path)
+    assert server.wait(10) == -signal.SIGTERM
+
+
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Misconfigured, match="file/temporal"), dev_server(tmp_path / "file" / "temporal"):
         pass
+
+
+def test_a_second_one_in_a_folder_is_refused_and_leaves_the_first_alone(tmp_path: Path) -> None:
+    with dev_server(tmp_path) as first:
+        refused = pytest.raises(Misconfigured, match="another process has a server in it")
+        with refused, dev_server(tmp_path):
+            pass
+        assert first.ended() is None
+        assert (tmp_path / "pid").read_text() == f"{first.pid}\n"
+    with dev_server(tmp_path) as again:
+        assert again.pid != first.pid

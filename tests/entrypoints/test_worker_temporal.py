@@ -4,12 +4,14 @@ import asyncio
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from temporalio.client import WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.worker import Worker
 
 from adapters.memory.metrics import MemoryMetrics
 from adapters.memory.workflow_catalog import MemoryCatalog
@@ -18,10 +20,12 @@ from adapters.system.id_source import RandomIds
 from adapters.temporal.connection import Target, Temporal, connect
 from application.replay import list_caught
 from domain.errors import Misconfigured, Unavailable
+from domain.retry import RetryRule
 from domain.routing import Offer
 from entrypoints.engines.router import RouterStores, make_router, make_starter
 from entrypoints.groups.router import TemporalSettings
 from entrypoints.settings import Settings
+from entrypoints.worker import taking
 from entrypoints.worker import temporal as worker
 from entrypoints.worker.temporal import Serving, load_modules, serve_workflows
 from tests import temporal_engines
@@ -176,10 +180,73 @@ async def test_it_serves_once_a_server_comes(stores: RouterStores, own_server: T
         await until(lambda: is_offered(stores))
 
 
+@pytest.fixture
+def lost_at_the_start(monkeypatch: pytest.MonkeyPatch, own_server: TemporalServer) -> TemporalServer:
+    """Give a server that goes away once: the worker has asked for its namespace, and begins."""
+    make = worker._worker
+
+    def make_and_lose(
+        client: Client, stores: RouterStores, what: Serving, queue: str, pool: ThreadPoolExecutor
+    ) -> Worker:
+        own_server.stop()
+        monkeypatch.setattr(worker, "_worker", make)
+        return make(client, stores, what, queue, pool)
+
+    monkeypatch.setattr(worker, "_worker", make_and_lose)
+    return own_server
+
+
+@pytest.mark.slow
+async def test_a_server_that_goes_away_as_it_starts_is_waited_for(
+    stores: RouterStores, lost_at_the_start: TemporalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = asyncio.Event()
+
+    async def pause(backoff: RetryRule, attempt: int, stop: asyncio.Event) -> None:
+        failed.set()
+        await taking.pause(backoff, attempt, stop)
+
+    monkeypatch.setattr(worker, "pause", pause)
+    address = lost_at_the_start.address
+    settings = Settings(engine="memory", temporal=TemporalSettings(address=address))
+    router = make_router(settings, stores, make_starter(settings), ListedReports({}), MemoryMetrics())
+    async with running(address, stores, serving()) as (task, _):
+        await asyncio.wait_for(failed.wait(), 40)
+        assert not task.done()
+        await asyncio.to_thread(lost_at_the_start.start)
+        started = await router.route(an_envelope("e1", type="ReportRunCompletedEvent", data={}), lambda: 30.0)
+        client = await connect(Target(address), lazy=False)
+        assert await asyncio.wait_for(client.get_workflow_handle(started.workflow_id).result(), 40) == "e1"
+    (offer,) = await stores.catalog.offers()
+    assert offer.workflows == NAMES
+    assert task.exception() is None
+
+
+@pytest.mark.slow
+async def test_a_server_that_went_away_as_it_started_does_not_keep_it_from_stopping(
+    stores: RouterStores, lost_at_the_start: TemporalServer
+) -> None:
+    async with running(lost_at_the_start.address, stores, serving()) as (task, stop):
+        await until(lambda: is_offered(stores))
+        stop.set()
+        await asyncio.wait_for(task, 20)
+
+
 async def test_a_namespace_that_is_not_there_ends_it(temporal_address: str, stores: RouterStores) -> None:
     async with running(temporal_address, stores, serving(), namespace="nowhere") as (task, _):
         with pytest.raises(Misconfigured, match="nowhere"):
             await asyncio.wait_for(asyncio.shield(task), 20)
+    assert not await is_offered(stores)
+
+
+async def test_a_workflow_that_cannot_be_run_is_named_with_what_is_wrong(
+    temporal_address: str, stores: RouterStores, module: Callable[[str], str]
+) -> None:
+    name = module("import random\nNUMBER = random.random()\n" + A_WORKFLOW)
+    async with running(temporal_address, stores, Serving(*load_modules([name]))) as (task, _):
+        with pytest.raises(Misconfigured, match="cannot be run: Failed validating workflow AWorkflow: Cannot access"):
+            await asyncio.wait_for(asyncio.shield(task), 20)
+    assert not await is_offered(stores)
 
 
 async def test_it_says_it_again_before_its_lease_ends_also_after_the_catalog_was_away(
