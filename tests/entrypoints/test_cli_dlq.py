@@ -91,7 +91,7 @@ def test_r503_letters_are_listed_shown_rehearsed_and_put_back(interlock: Interlo
 
 def test_r503_what_the_router_failed_at_goes_back_to_the_queue_that_its_worker_drains(interlock: Interlock) -> None:
     folder = interlock.folder / ".interlock"
-    given = [json.dumps(an_envelope(name).attributes()) for name in ("e1", "e2")]
+    given = [json.dumps(an_envelope(name).attributes()) for name in ("first", "second")]
     (interlock.folder / "in.jsonl").write_text("\n".join(given))
     assert interlock("events", "publish", "in.jsonl").code == 0
     sent = lying(folder, event_bus.QUEUE, "bus.db")
@@ -101,7 +101,7 @@ def test_r503_what_the_router_failed_at_goes_back_to_the_queue_that_its_worker_d
     listed = json.loads(interlock("dlq", "list", "router", "--json").out)["items"]
     assert [(item["type"], item["group_id"]) for item in listed] == [("FlightDelayed", "G0"), ("FlightDelayed", "G1")]
     assert json.loads(interlock("dlq", "show", "router", listed[1]["message_id"], "--json").out)["body"] == sent[1]
-    done = interlock("dlq", "redrive", "router", "--contains", "e2", "--reason", "its workflow is there now")
+    done = interlock("dlq", "redrive", "router", "--contains", "second", "--reason", "its workflow is there now")
     assert (done.code, "redriven 1, failed 0" in done.err) == (0, True)
     assert lying(folder, event_bus.QUEUE, "bus.db") == sent[1:]
     assert lying(folder, event_bus.DEAD_LETTERS, "bus.db") == sent[:1]
