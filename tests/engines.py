@@ -12,10 +12,11 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import boto3
 from botocore.config import Config
@@ -29,7 +30,10 @@ from adapters.dynamodb.table import create_table
 from adapters.eventbridge.resources import create_event_queue
 from adapters.s3.resources import create_bucket
 from adapters.sns.resources import TopicAndQueue, create_topic_and_queue
-from adapters.sqs.resources import QueuePair, create_standard_queue
+from adapters.sqs.resources import QueuePair, create_queues
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
 
 REGION = "us-east-1"
 START_SECONDS = 30.0
@@ -121,43 +125,32 @@ def _wait_for_a_call(engine: Engine, process: "subprocess.Popen[bytes]", log: Pa
 
 
 @contextmanager
-def event_table(engine: Engine) -> Iterator[str]:
+def _table(engine: Engine, create: "Callable[[DynamoDBClient, str], None]") -> Iterator[str]:
+    name = f"interlock-test-{uuid.uuid4().hex[:12]}"
+    client = engine.aws.dynamodb.client()
+    create(client, name)
+    yield name
+    client.delete_table(TableName=name)
+
+
+def event_table(engine: Engine) -> AbstractContextManager[str]:
     """Give a table of its own to a test."""
-    name = f"interlock-test-{uuid.uuid4().hex[:12]}"
-    client = engine.aws.dynamodb.client()
-    create_table(client, name)
-    yield name
-    client.delete_table(TableName=name)
+    return _table(engine, create_table)
 
 
-@contextmanager
-def key_table(engine: Engine) -> Iterator[str]:
+def key_table(engine: Engine) -> AbstractContextManager[str]:
     """Give a table for keys of its own to a test."""
-    name = f"interlock-test-{uuid.uuid4().hex[:12]}"
-    client = engine.aws.dynamodb.client()
-    create_key_table(client, name)
-    yield name
-    client.delete_table(TableName=name)
+    return _table(engine, create_key_table)
 
 
-@contextmanager
-def settings_table(engine: Engine) -> Iterator[str]:
+def settings_table(engine: Engine) -> AbstractContextManager[str]:
     """Give a table of settings of its own to a test."""
-    name = f"interlock-test-{uuid.uuid4().hex[:12]}"
-    client = engine.aws.dynamodb.client()
-    create_settings_table(client, name)
-    yield name
-    client.delete_table(TableName=name)
+    return _table(engine, create_settings_table)
 
 
-@contextmanager
-def activity_table(engine: Engine) -> Iterator[str]:
+def activity_table(engine: Engine) -> AbstractContextManager[str]:
     """Give a table for activity of its own to a test."""
-    name = f"interlock-test-{uuid.uuid4().hex[:12]}"
-    client = engine.aws.dynamodb.client()
-    create_activity_table(client, name)
-    yield name
-    client.delete_table(TableName=name)
+    return _table(engine, create_activity_table)
 
 
 @contextmanager
@@ -213,7 +206,7 @@ def standard_queue(engine: Engine, *, visibility_seconds: int, max_receives: int
     """Give a standard queue and a dead-letter queue of its own to a test."""
     name = f"interlock-test-{uuid.uuid4().hex[:12]}"
     sqs = engine.aws.sqs.client()
-    made = create_standard_queue(sqs, name, visibility_seconds=visibility_seconds, max_receives=max_receives)
+    made = create_queues(sqs, name, visibility_seconds=visibility_seconds, max_receives=max_receives)
     yield made
     sqs.delete_queue(QueueUrl=made.queue_url)
     sqs.delete_queue(QueueUrl=made.dead_letter_url)

@@ -5,17 +5,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from adapters.aws.errors import error_code, translate
+from adapters.aws.errors import translate
+from adapters.sqs.resources import create_queues, let_send
 from domain.errors import Misconfigured
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mypy_boto3_events import EventBridgeClient
     from mypy_boto3_sqs import SQSClient
-    from mypy_boto3_sqs.literals import QueueAttributeNameType
 
-RETENTION_SECONDS: Final = 14 * 24 * 3600
 OURS: Final = {"source": [{"anything-but": {"prefix": "aws."}}]}
 """The pattern of a rule for all events that are not AWS's own."""
 
@@ -54,55 +51,15 @@ def create_event_queue(
         Misconfigured: one of this name exists with other attributes, or may not be made.
         Unavailable: EventBridge or SQS did not answer.
     """
-    try:
-        dead_letters = _create_queue(sqs, f"{name}-dead", {})
-        dead_arn = _arn(sqs, dead_letters)
-        redrive = json.dumps({"deadLetterTargetArn": dead_arn, "maxReceiveCount": max_receives})
-        queue = _create_queue(sqs, name, {"VisibilityTimeout": str(visibility_seconds), "RedrivePolicy": redrive})
-        queue_arn = _arn(sqs, queue)
-    except (BotoCoreError, ClientError) as error:
-        raise translate("SQS", error) from error
+    made = create_queues(sqs, name, visibility_seconds=visibility_seconds, max_receives=max_receives)
     try:
         rule = events.put_rule(Name=name, EventBusName=bus, EventPattern=json.dumps(OURS))["RuleArn"]
-        target: Any = {"Id": "queue", "Arn": queue_arn, "DeadLetterConfig": {"Arn": dead_arn}}
+        target: Any = {"Id": "queue", "Arn": made.queue_arn, "DeadLetterConfig": {"Arn": made.dead_letter_arn}}
         answer = events.put_targets(Rule=name, EventBusName=bus, Targets=[target])
         for refused in answer.get("FailedEntries", []):
             raise Misconfigured(f"rule {name}", f"its target was refused: {refused.get('ErrorCode')}")
     except (BotoCoreError, ClientError) as error:
         raise translate("EventBridge", error) from error
-    try:
-        for url, arn in ((queue, queue_arn), (dead_letters, dead_arn)):
-            sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": json.dumps(_policy(rule, arn))})
-    except (BotoCoreError, ClientError) as error:
-        raise translate("SQS", error) from error
-    return EventQueue(rule, queue, dead_letters)
-
-
-def _create_queue(sqs: "SQSClient", name: str, attributes: "Mapping[QueueAttributeNameType, str]") -> str:
-    fixed: Mapping[QueueAttributeNameType, str] = {"MessageRetentionPeriod": str(RETENTION_SECONDS)}
-    try:
-        return sqs.create_queue(QueueName=name, Attributes={**fixed, **attributes})["QueueUrl"]
-    except ClientError as error:
-        if error_code(error) in {"QueueAlreadyExists", "QueueNameExists"}:
-            raise Misconfigured(f"queue {name}", "exists with other attributes; change or remove it") from error
-        raise
-
-
-def _arn(sqs: "SQSClient", url: str) -> str:
-    return sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-
-
-def _policy(rule: str, queue: str) -> dict[str, object]:
-    """Let this rule, and no other sender of EventBridge, put messages into the queue."""
-    return {
-        "Version": "2012-10-17",
-        "Statement": [
-            {
-                "Effect": "Allow",
-                "Principal": {"Service": "events.amazonaws.com"},
-                "Action": "sqs:SendMessage",
-                "Resource": queue,
-                "Condition": {"ArnEquals": {"aws:SourceArn": rule}},
-            }
-        ],
-    }
+    for url, arn in ((made.queue_url, made.queue_arn), (made.dead_letter_url, made.dead_letter_arn)):
+        let_send(sqs, url, arn, "events", rule)
+    return EventQueue(rule, made.queue_url, made.dead_letter_url)

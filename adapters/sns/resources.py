@@ -1,21 +1,15 @@
 """The lifecycle topic, its queue and its dead-letter queue, made and joined."""
 
-import json
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from adapters.aws.errors import error_code, translate
-from domain.errors import Misconfigured
+from adapters.aws.errors import translate
+from adapters.sqs.resources import create_queues, let_send
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mypy_boto3_sns import SNSClient
     from mypy_boto3_sqs import SQSClient
-    from mypy_boto3_sqs.literals import QueueAttributeNameType
-
-RETENTION_SECONDS: Final = 14 * 24 * 3600
 
 
 class TopicAndQueue(NamedTuple):
@@ -48,53 +42,12 @@ def create_topic_and_queue(
         topic = sns.create_topic(Name=f"{name}.fifo", Attributes={"FifoTopic": "true"})["TopicArn"]
     except (BotoCoreError, ClientError) as error:
         raise translate("SNS", error) from error
+    made = create_queues(sqs, name, visibility_seconds=visibility_seconds, max_receives=max_receives, fifo=True)
+    let_send(sqs, made.queue_url, made.queue_arn, "sns", topic)
     try:
-        dead_letters = _create_queue(sqs, f"{name}-dead.fifo", {})
-        redrive = {"deadLetterTargetArn": _arn(sqs, dead_letters), "maxReceiveCount": max_receives}
-        queue = _create_queue(
-            sqs,
-            f"{name}.fifo",
-            {"VisibilityTimeout": str(visibility_seconds), "RedrivePolicy": json.dumps(redrive)},
+        sns.subscribe(
+            TopicArn=topic, Protocol="sqs", Endpoint=made.queue_arn, Attributes={"RawMessageDelivery": "true"}
         )
-        queue_arn = _arn(sqs, queue)
-        sqs.set_queue_attributes(QueueUrl=queue, Attributes={"Policy": json.dumps(_policy(topic, queue_arn))})
-    except (BotoCoreError, ClientError) as error:
-        raise translate("SQS", error) from error
-    try:
-        sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue_arn, Attributes={"RawMessageDelivery": "true"})
     except (BotoCoreError, ClientError) as error:
         raise translate("SNS", error) from error
-    return TopicAndQueue(topic, queue, dead_letters)
-
-
-def _create_queue(sqs: "SQSClient", name: str, attributes: "Mapping[QueueAttributeNameType, str]") -> str:
-    fixed: Mapping[QueueAttributeNameType, str] = {
-        "FifoQueue": "true",
-        "MessageRetentionPeriod": str(RETENTION_SECONDS),
-    }
-    try:
-        return sqs.create_queue(QueueName=name, Attributes={**fixed, **attributes})["QueueUrl"]
-    except ClientError as error:
-        if error_code(error) in {"QueueAlreadyExists", "QueueNameExists"}:
-            raise Misconfigured(f"queue {name}", "exists with other attributes; change or remove it") from error
-        raise
-
-
-def _arn(sqs: "SQSClient", url: str) -> str:
-    return sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-
-
-def _policy(topic: str, queue: str) -> dict[str, object]:
-    """Let this topic, and no other sender of SNS, put messages into the queue."""
-    return {
-        "Version": "2012-10-17",
-        "Statement": [
-            {
-                "Effect": "Allow",
-                "Principal": {"Service": "sns.amazonaws.com"},
-                "Action": "sqs:SendMessage",
-                "Resource": queue,
-                "Condition": {"ArnEquals": {"aws:SourceArn": topic}},
-            }
-        ],
-    }
+    return TopicAndQueue(topic, made.queue_url, made.dead_letter_url)

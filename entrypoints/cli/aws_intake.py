@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from adapters.aws.clients import Aws
 from adapters.s3.object_store import S3ObjectStore
 from adapters.s3.resources import create_bucket
-from adapters.sqs.resources import create_standard_queue
+from adapters.sqs.resources import create_queues
 from domain.errors import Misconfigured
 from domain.intake import RAW
 from entrypoints.cli.aws import CREATE, agrees, fix_for
@@ -35,7 +35,7 @@ async def create_for_intake(settings: Settings, bucket: str) -> dict[str, str]:
     try:
         await engine.aws.s3.call(lambda s3: create_bucket(s3, bucket))
         made = await engine.aws.sqs.call(
-            lambda sqs: create_standard_queue(
+            lambda sqs: create_queues(
                 sqs, name, visibility_seconds=intake.visibility_seconds, max_receives=intake.max_receives
             )
         )

@@ -9,7 +9,7 @@ import pytest
 from adapters.s3.object_store import S3ObjectStore
 from adapters.s3.resources import create_bucket
 from adapters.sqs.intake_queue import SQSIntakeQueue
-from adapters.sqs.resources import create_standard_queue
+from adapters.sqs.resources import create_queues
 from domain.errors import Invalid, Misconfigured, Unavailable
 from domain.messages import Received
 from domain.retry import RetryRule
@@ -134,9 +134,9 @@ async def test_a_queue_made_twice_is_one_and_another_of_its_name_is_told(minista
     sqs = ministack.aws.sqs.client()
     with standard_queue(ministack, visibility_seconds=30, max_receives=5) as made:
         name = made.queue_url.rpartition("/")[2]
-        assert create_standard_queue(sqs, name, visibility_seconds=30, max_receives=5) == made
+        assert create_queues(sqs, name, visibility_seconds=30, max_receives=5) == made
         with pytest.raises(Misconfigured, match=f"queue {name}: exists with other attributes"):
-            create_standard_queue(sqs, name, visibility_seconds=31, max_receives=5)
+            create_queues(sqs, name, visibility_seconds=31, max_receives=5)
 
 
 async def test_a_bucket_made_twice_is_one_and_is_closed_to_the_public(ministack: Engine) -> None:
