@@ -72,8 +72,15 @@ def deadline_of(context: Context, now: datetime) -> datetime:
 
 def answer(report: BatchReport, batch: Sequence[Received], context: Context) -> dict[str, list[dict[str, str]]]:
     """Log what became of a batch, and name the messages that go back: all of them where all failed."""
+    tell_failures(report.failures, batch, context)
+    log("info", "batch", context, received=report.received, **report.tally, returned=len(report.returned))
+    return going_back(report.returned)
+
+
+def tell_failures(failures: Mapping[str, Exception], batch: Sequence[Received], context: Context) -> None:
+    """Log why messages of a batch failed, by id, and how often they were received."""
     counts = {message.message_id: message.receive_count for message in batch}
-    for message_id, error in report.failures.items():
+    for message_id, error in failures.items():
         log(
             "error",
             "message failed",
@@ -83,5 +90,8 @@ def answer(report: BatchReport, batch: Sequence[Received], context: Context) -> 
             code=code_of(error),
             reason=reason_of(error),
         )
-    log("info", "batch", context, received=report.received, **report.tally, returned=len(report.returned))
-    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in report.returned]}
+
+
+def going_back(message_ids: Sequence[str]) -> dict[str, list[dict[str, str]]]:
+    """Name the messages that go back, as AWS wants to be told (FC-39)."""
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in message_ids]}

@@ -9,9 +9,9 @@ from typing import Any, Final
 from application.intake import Intake, IntakeReport, store_batch
 from domain.errors import Misconfigured
 from domain.messages import Received
-from entrypoints.aws_lambda.batches import deadline_of, read_records
+from entrypoints.aws_lambda.batches import deadline_of, going_back, read_records, tell_failures
 from entrypoints.aws_lambda.runtime import Context, Warm, log
-from entrypoints.failures import code_of, reason_of, rejection_fields
+from entrypoints.failures import rejection_fields
 from entrypoints.wiring import make_intake, open_intake
 
 
@@ -58,21 +58,11 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, list[dict[str,
     intake = RUNTIME.intake
     report = RUNTIME.run_once(lambda: store_batch(intake, batch, deadline=deadline_of(context, intake.clock.now())))
     _tell(report, batch, context)
-    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in report.returned]}
+    return going_back(report.returned)
 
 
 def _tell(report: IntakeReport, batch: Sequence[Received], context: Context) -> None:
-    counts = {message.message_id: message.receive_count for message in batch}
-    for message_id, error in report.failures.items():
-        log(
-            "error",
-            "message failed",
-            context,
-            message_id=message_id,
-            receive_count=counts[message_id],
-            code=code_of(error),
-            reason=reason_of(error),
-        )
+    tell_failures(report.failures, batch, context)
     for message_id, rejections in report.rejections.items():
         log("warning", "message rejected", context, **rejection_fields(message_id, rejections))
     log(

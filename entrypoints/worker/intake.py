@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 import structlog
 
 from application.intake import Intake, IntakeReport, store_batch
-from domain.errors import Misconfigured, Retryable
+from domain.errors import Retryable
 from domain.intake import RAW
 from domain.messages import Received
 from domain.retry import RetryRule
-from entrypoints.failures import code_of, one_error, reason_of, rejection_fields
-from entrypoints.worker.taking import BACKOFF, may_pass, pause, settle
+from entrypoints.failures import one_error, rejection_fields
+from entrypoints.worker.taking import BACKOFF, outlast, pause, settle, tell_failures, until_the_store_answers
 from ports.intake_queue import IntakeQueue
 
 AT_A_TIME: Final = 100
@@ -56,7 +56,7 @@ async def process(intake: Intake, queue: IntakeQueue, how: Gathering, stop: asyn
     Raises:
         Misconfigured: the queue or the store cannot work as it is set up.
     """
-    await _until_the_store_answers(intake, how.backoff, stop)
+    await until_the_store_answers(lambda: intake.objects.list(RAW, limit=1), how.backoff, stop)
     with one_error():
         async with asyncio.TaskGroup() as tasks:
             for _ in range(how.receivers):
@@ -115,25 +115,12 @@ async def _finish(
     returned = set(report.returned)
     stale = await settle(queue, [message for message in batch if message.message_id not in returned], [])
     _tell(batch, report, stale, time.monotonic() - started)
-    for error in report.failures.values():
-        if isinstance(error, Misconfigured):
-            raise error
-    if any(may_pass(error) for error in report.failures.values()):
-        await pause(how.backoff, 1, stop)
-        await _until_the_store_answers(intake, how.backoff, stop)
+    await outlast(report.failures, lambda: intake.objects.list(RAW, limit=1), how.backoff, stop)
     await settle(queue, [], [message for message in batch if message.message_id in report.failures])
 
 
 def _tell(batch: Sequence[Received], report: IntakeReport, stale: int, seconds: float) -> None:
-    counts = {message.message_id: message.receive_count for message in batch}
-    for message_id, error in report.failures.items():
-        _log.error(
-            "message failed",
-            message_id=message_id,
-            receive_count=counts[message_id],
-            code=code_of(error),
-            reason=reason_of(error),
-        )
+    tell_failures(batch, report.failures)
     for message_id, rejections in report.rejections.items():
         _log.warning("message rejected", **rejection_fields(message_id, rejections))
     _log.info(
@@ -145,17 +132,3 @@ def _tell(batch: Sequence[Received], report: IntakeReport, stale: int, seconds: 
         stale=stale,
         seconds=round(seconds, 3),
     )
-
-
-async def _until_the_store_answers(intake: Intake, backoff: RetryRule, stop: asyncio.Event) -> None:
-    """Wait for the store before messages are taken or given back: an outage must not fill the dead-letter queue."""
-    attempt = 0
-    while not stop.is_set():
-        try:
-            await intake.objects.list(RAW, limit=1)
-        except Retryable as error:
-            attempt += 1
-            _log.warning("no answer from the store", code=error.code, reason=str(error), attempt=attempt)
-            await pause(backoff, attempt, stop)
-        else:
-            return

@@ -2,15 +2,16 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import random
 from typing import Final, Protocol
 
 import structlog
 
-from domain.errors import InterlockError, Retryable
+from domain.errors import InterlockError, Misconfigured, Retryable
 from domain.messages import Received
 from domain.retry import RetryRule
+from entrypoints.failures import code_of, reason_of
 
 BACKOFF: Final = RetryRule(attempts=sys.maxsize, base=0.1, ceiling=15.0)
 
@@ -68,6 +69,63 @@ async def settle(queue: Settling, handled: Sequence[Received], returned: Sequenc
     except Retryable as error:
         _log.warning("the queue will deliver again", code=error.code, reason=str(error))
     return stale
+
+
+def tell_failures(batch: Sequence[Received], failures: Mapping[str, Exception]) -> None:
+    """Log why messages of a batch failed, by id, and how often they were received."""
+    counts = {message.message_id: message.receive_count for message in batch}
+    for message_id, error in failures.items():
+        _log.error(
+            "message failed",
+            message_id=message_id,
+            receive_count=counts[message_id],
+            code=code_of(error),
+            reason=reason_of(error),
+        )
+
+
+async def outlast(
+    failures: Mapping[str, Exception],
+    ask_store: Callable[[], Awaitable[object]],
+    backoff: RetryRule,
+    stop: asyncio.Event,
+) -> None:
+    """Wait, where a batch failed for what may pass, before its messages are given back.
+
+    Raises:
+        Misconfigured: one of them failed for that: a person must put it right.
+    """
+    for error in failures.values():
+        if isinstance(error, Misconfigured):
+            raise error
+    if any(map(may_pass, failures.values())):
+        await pause(backoff, 1, stop)
+        await until_the_store_answers(ask_store, backoff, stop)
+
+
+async def until_the_store_answers(
+    ask_store: Callable[[], Awaitable[object]], backoff: RetryRule, stop: asyncio.Event
+) -> None:
+    """Wait for the store before messages are taken or given back.
+
+    Given back at once, they would be received as often as the queue allows within a second, and an outage would fill
+    the dead-letter queue. So one receive is spent on an outage, however long it lasts.
+
+    Args:
+        ask_store: asks for something small; it is away where that raises `Retryable`.
+        backoff: how long to wait between two questions.
+        stop: ends the waiting.
+    """
+    attempt = 0
+    while not stop.is_set():
+        try:
+            await ask_store()
+        except Retryable as error:
+            attempt += 1
+            _log.warning("no answer from the store", code=error.code, reason=str(error), attempt=attempt)
+            await pause(backoff, attempt, stop)
+        else:
+            return
 
 
 def may_pass(error: Exception) -> bool:

@@ -15,11 +15,10 @@ import structlog
 
 from application.consume import BatchReport, apply_batch
 from application.platform import Platform
-from domain.errors import Misconfigured, Retryable
 from domain.messages import Received
 from domain.retry import RetryRule
-from entrypoints.failures import code_of, one_error, reason_of
-from entrypoints.worker.taking import BACKOFF, may_pass, pause, settle, take
+from entrypoints.failures import one_error
+from entrypoints.worker.taking import BACKOFF, outlast, settle, take, tell_failures, until_the_store_answers
 from ports.message_queue import MessageQueue
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("interlock.worker")
@@ -52,7 +51,7 @@ async def consume(platform: Platform, queue: MessageQueue, how: Consumption, sto
     Raises:
         Misconfigured: the queue or the store cannot work as it is set up.
     """
-    await _until_the_store_answers(platform, how.backoff, stop)
+    await until_the_store_answers(lambda: platform.store.head("-"), how.backoff, stop)
     with one_error():
         async with asyncio.TaskGroup() as tasks:
             for _ in range(how.receivers):
@@ -82,26 +81,13 @@ async def _work(
     handled = [message for message in batch if message.message_id not in returned]
     stale = await settle(queue, handled, [])
     _tell(batch, report, stale, time.monotonic() - started)
-    for error in report.failures.values():
-        if isinstance(error, Misconfigured):
-            raise error
-    if any(may_pass(error) for error in report.failures.values()):
-        await pause(how.backoff, 1, stop)
-        await _until_the_store_answers(platform, how.backoff, stop)
+    await outlast(report.failures, lambda: platform.store.head("-"), how.backoff, stop)
     failed = {message.group_id for message in batch if message.message_id in report.failures}
     await settle(queue, [], [one for one in batch if one.message_id in returned and one.group_id in failed])
 
 
 def _tell(batch: Sequence[Received], report: BatchReport, stale: int, seconds: float) -> None:
-    counts = {message.message_id: message.receive_count for message in batch}
-    for message_id, error in report.failures.items():
-        _log.error(
-            "message failed",
-            message_id=message_id,
-            receive_count=counts[message_id],
-            code=code_of(error),
-            reason=reason_of(error),
-        )
+    tell_failures(batch, report.failures)
     _log.info(
         "batch",
         received=report.received,
@@ -112,21 +98,3 @@ def _tell(batch: Sequence[Received], report: BatchReport, stale: int, seconds: f
         stale=stale,
         seconds=round(seconds, 3),
     )
-
-
-async def _until_the_store_answers(platform: Platform, backoff: RetryRule, stop: asyncio.Event) -> None:
-    """Wait for the store before messages are taken or given back.
-
-    Given back at once, they would be received as often as the queue allows within a second, and an outage would fill
-    the dead-letter queue. So one receive is spent on an outage, however long it lasts.
-    """
-    attempt = 0
-    while not stop.is_set():
-        try:
-            await platform.store.head("-")
-        except Retryable as error:
-            attempt += 1
-            _log.warning("no answer from the store", code=error.code, reason=str(error), attempt=attempt)
-            await pause(backoff, attempt, stop)
-        else:
-            return
