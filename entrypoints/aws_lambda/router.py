@@ -4,7 +4,6 @@ Imports no more than it needs: a test lists what it must not load (goal G19). It
 so that EventBridge's own retries and the function's dead-letter queue take over (FC-20).
 """
 
-import asyncio
 import json
 import os
 import time
@@ -13,18 +12,15 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
-from adapters.cloudwatch.metrics import CloudWatchMetrics
-from adapters.system.clock import SystemClock
 from application.route import Router, RouteResult
 from domain.errors import Invalid
 from domain.eventbridge import from_eventbridge
 from domain.times import format_time
 from entrypoints import routed
-from entrypoints.aws_lambda.runtime import NAMESPACE, Context, log, write_line
+from entrypoints.aws_lambda.runtime import Context, Warm, log, write_line
 from entrypoints.engines.router import RouterStores, make_router, make_starter, open_stores
 from entrypoints.engines.skip_list import SkipListEngine
 from entrypoints.failures import code_of, reason_of
-from entrypoints.settings import read_variables
 from ports.workflow_starter import WorkflowStarter
 
 MARGIN_SECONDS: Final = 1.0
@@ -33,7 +29,7 @@ MARGIN_SECONDS: Final = 1.0
 MARGIN_PART: Final = 0.2
 
 
-class RouterRuntime:
+class RouterRuntime(Warm):
     """A container's loop, stores and router, made at the first call and kept (FC-22).
 
     Args:
@@ -44,20 +40,10 @@ class RouterRuntime:
     """
 
     def __init__(self, variables: Mapping[str, str] = os.environ) -> None:
-        self.settings = read_variables(variables)
+        super().__init__(variables)
         if self.settings.engine == "aws":
             # It makes no call. All that it needs is loaded here, while AWS starts the container at full speed.
             _ = self.router
-
-    @cached_property
-    def runner(self) -> asyncio.Runner:
-        """The one loop."""
-        return asyncio.Runner()
-
-    @cached_property
-    def metrics(self) -> CloudWatchMetrics:
-        """Figures, written at the end of each call."""
-        return CloudWatchMetrics(NAMESPACE, SystemClock(), write_line)
 
     @cached_property
     def stores(self) -> RouterStores:
@@ -85,16 +71,13 @@ class RouterRuntime:
             raise Invalid("", "is no event of EventBridge")
         left = context.get_remaining_time_in_millis() / 1000
         end = time.monotonic() + left - min(MARGIN_SECONDS, left * MARGIN_PART)
-        try:
-            return self.runner.run(self.router.route(from_eventbridge(event), lambda: end - time.monotonic()))
-        finally:
-            self.metrics.flush()
+        return self.run_once(lambda: self.router.route(from_eventbridge(event), lambda: end - time.monotonic()))
 
     def close(self) -> None:
         """Close stores and loop, as at the end of a container."""
         self.runner.run(self.skip_list.aclose())
         self.runner.run(self.stores.aclose())
-        self.runner.close()
+        super().close()
 
 
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
