@@ -6,17 +6,17 @@ Known attributes are checked; legal extension attributes are kept as they came. 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from domain.errors import Invalid, Malformed, TooLarge
-from domain.json_reader import MAX_DEPTH, count_strings, is_proven, read_json, refuse, write_json
+from domain.errors import Invalid, TooLarge
+from domain.json_reader import count_strings, is_proven, read_json, refuse, write_json
 from domain.times import check_not_ahead, format_time, parse_time
-from domain.validation import PLAIN_TEXT, URI_REFERENCE, invalid_from, placed
+from domain.validation import PLAIN_TEXT, URI_REFERENCE, invalid_from
 
 MAX_EVENT_BYTES: Final = 256 * 1024
 MAX_BATCH: Final = 1000
@@ -204,29 +204,6 @@ def with_time(envelope: Envelope, arrived_at: datetime) -> Envelope:
     if envelope.time is not None:
         return envelope
     return Envelope.model_validate({**envelope.attributes(), "time": format_time(arrived_at)})
-
-
-def from_eventbridge(event: Mapping[str, JsonValue], *, max_bytes: int = MAX_EVENT_BYTES) -> Envelope:
-    """Map an EventBridge event to the envelope: `type` = detail-type, `data` = detail, the rest extensions.
-
-    The Lambda runtime has read it with a lenient reader, so it is held to the rules of the strict one here.
-
-    Raises:
-        TooLarge: over `max_bytes` as compact UTF-8.
-        Invalid: with the place of the EventBridge field.
-    """
-    names = {"id": "id", "source": "source", "detail-type": "type", "time": "time", "detail": "data"}
-    attributes: dict[str, JsonValue] = {"specversion": "1.0"}
-    for name, value in event.items():
-        attributes[names.get(name, name.replace("-", ""))] = value
-    attributes.pop("version", None)
-    try:
-        return envelope_from(read_json(json.dumps(attributes).encode()), max_bytes=max_bytes)
-    except RecursionError:
-        raise Malformed("", f"is nested deeper than {MAX_DEPTH} levels") from None
-    except Invalid as error:
-        fields = {attribute: name for name, attribute in names.items()}
-        raise placed(error, [fields.get(str(step), step) for step in error.steps[:1]] + [*error.steps[1:]]) from None
 
 
 def framed_digest(*parts: str) -> str:

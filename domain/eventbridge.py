@@ -15,10 +15,10 @@ from typing import Final
 from pydantic import JsonValue
 
 from domain.envelope import MAX_EVENT_BYTES, Envelope, envelope_from, framed_digest
-from domain.envelope import from_eventbridge as strictly_from_eventbridge
 from domain.errors import InterlockError, Invalid, Malformed, TooLarge
-from domain.json_reader import read_json, write_json
+from domain.json_reader import MAX_DEPTH, read_json, write_json
 from domain.times import format_time
+from domain.validation import placed
 
 CARRIED: Final = "cloudevents"
 """The member of a detail that holds the attributes for which EventBridge has no room."""
@@ -83,6 +83,29 @@ def from_eventbridge(event: Mapping[str, JsonValue], *, max_bytes: int = MAX_EVE
             event[DETAIL_TYPE] = _readable(text)
     envelope = strictly_from_eventbridge(event, max_bytes=max_bytes)
     return _unpacked(envelope, max_bytes) or envelope
+
+
+def strictly_from_eventbridge(event: Mapping[str, JsonValue], *, max_bytes: int = MAX_EVENT_BYTES) -> Envelope:
+    """Map an EventBridge event to the envelope: `type` = detail-type, `data` = detail, the rest extensions.
+
+    The Lambda runtime has read it with a lenient reader, so it is held to the rules of the strict one here.
+
+    Raises:
+        TooLarge: over `max_bytes` as compact UTF-8.
+        Invalid: with the place of the EventBridge field.
+    """
+    names = {"id": "id", "source": "source", "detail-type": "type", "time": "time", "detail": "data"}
+    attributes: dict[str, JsonValue] = {"specversion": "1.0"}
+    for name, value in event.items():
+        attributes[names.get(name, name.replace("-", ""))] = value
+    attributes.pop("version", None)
+    try:
+        return envelope_from(read_json(json.dumps(attributes).encode()), max_bytes=max_bytes)
+    except RecursionError:
+        raise Malformed("", f"is nested deeper than {MAX_DEPTH} levels") from None
+    except Invalid as error:
+        fields = {attribute: name for name, attribute in names.items()}
+        raise placed(error, [fields.get(str(step), step) for step in error.steps[:1]] + [*error.steps[1:]]) from None
 
 
 def without_wrapping(body: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:

@@ -18,13 +18,13 @@ from domain.envelope import (
     check_size,
     envelope_from,
     framed_digest,
-    from_eventbridge,
     read_batch,
     read_envelope,
     require_subject,
     with_time,
 )
 from domain.errors import Invalid, Malformed, TooLarge
+from domain.eventbridge import strictly_from_eventbridge
 from domain.messages import EventIngested, ingested_message, read_message
 from domain.times import format_time
 from tests.examples import START, an_envelope
@@ -364,7 +364,7 @@ EVENTBRIDGE: dict[str, Any] = {
 
 def test_an_eventbridge_event_maps_to_the_envelope() -> None:
     """CONTRACTS § 1: type = detail-type, data = detail, the rest extensions."""
-    assert from_eventbridge({**EVENTBRIDGE, "replay-name": "r1"}).attributes() == {
+    assert strictly_from_eventbridge({**EVENTBRIDGE, "replay-name": "r1"}).attributes() == {
         "specversion": "1.0",
         "id": EVENTBRIDGE["id"],
         "type": "EC2 Instance State-change Notification",
@@ -413,7 +413,7 @@ def test_fc28_an_eventbridge_event_is_held_to_the_same_rules(
     """The Lambda runtime reads leniently: NaN and half surrogates reach us as values. Places are EventBridge's own."""
     event = {name: value for name, value in {**EVENTBRIDGE, **change}.items() if value is not ABSENT}
     with pytest.raises(Invalid, match=reason) as caught:
-        from_eventbridge(event)
+        strictly_from_eventbridge(event)
     assert caught.value.steps == path
 
 
