@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, SecretStr
 
 from domain.cursor import MIN_KEY_BYTES
-from entrypoints.groups.base import MIB, Group
+from entrypoints.groups.base import MIB, Group, TableName
 
 
 def _are_cursor_keys(keys: SecretStr) -> SecretStr:
@@ -18,10 +18,7 @@ def _are_cursor_keys(keys: SecretStr) -> SecretStr:
 class ActivitySettings(Group):
     """Where the activity of accounts is kept, and how it is read."""
 
-    table: Annotated[
-        str,
-        Field(pattern=r"^[A-Za-z0-9_.-]{3,255}$", description="name of the DynamoDB table: 3-255 of A-Z a-z 0-9 _ . -"),
-    ] = "interlock-activity"
+    table: TableName = "interlock-activity"
     bucket: Annotated[
         str | None,
         Field(

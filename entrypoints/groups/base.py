@@ -1,10 +1,15 @@
 """What all groups of settings share."""
 
-from typing import Final
+from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 MIB: Final = 1024 * 1024
+
+TableName = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z0-9_.-]{3,255}$", description="name of the DynamoDB table: 3-255 of A-Z a-z 0-9 _ . -"),
+]
 
 
 class Group(BaseModel):

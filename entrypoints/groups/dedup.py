@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, SecretStr
 from domain.dedup import MAX_TTL
 from domain.errors import Invalid
 from entrypoints.durations import read_duration
-from entrypoints.groups.base import MIB, Group
+from entrypoints.groups.base import MIB, Group, TableName
 
 REDIS_SCHEMES: Final = ("redis://", "rediss://", "redis+cluster://", "redis+sentinel://")
 _ABOUT_REDIS_URLS: Final = (
@@ -45,10 +45,7 @@ class DedupSettings(Group):
     secondary_url: Annotated[
         SecretStr | None, AfterValidator(lambda url: url and _is_redis_url(url)), Field(description=_ABOUT_REDIS_URLS)
     ] = None
-    table: Annotated[
-        str,
-        Field(pattern=r"^[A-Za-z0-9_.-]{3,255}$", description="name of the DynamoDB table: 3-255 of A-Z a-z 0-9 _ . -"),
-    ] = "interlock-dedup"
+    table: TableName = "interlock-dedup"
     default_ttl: Annotated[
         str,
         AfterValidator(_is_ttl),

@@ -5,16 +5,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from entrypoints.groups.base import Group
+from entrypoints.groups.base import Group, TableName
 
 
 class EventsSettings(Group):
     """Where events are kept."""
 
-    table: Annotated[
-        str,
-        Field(pattern=r"^[A-Za-z0-9_.-]{3,255}$", description="name of the DynamoDB table: 3-255 of A-Z a-z 0-9 _ . -"),
-    ] = "interlock-events"
+    table: TableName = "interlock-events"
     state_shards: Annotated[
         int,
         Field(ge=1, le=64, description="index partitions for each state on DynamoDB, 1-64; raise it, never lower it"),

@@ -7,16 +7,13 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from domain.errors import Invalid
 from domain.json_reader import read_json
-from entrypoints.groups.base import Group
+from entrypoints.groups.base import Group, TableName
 
 
 class StoredSettings(Group):
     """What operators and workers set while the system runs: skip list, workflow catalog, start ledger."""
 
-    table: Annotated[
-        str,
-        Field(pattern=r"^[A-Za-z0-9_.-]{3,255}$", description="name of the DynamoDB table: 3-255 of A-Z a-z 0-9 _ . -"),
-    ] = "interlock-settings"
+    table: TableName = "interlock-settings"
     skip_list_cache_seconds: Annotated[
         float, Field(ge=0.1, le=3600, description="seconds after which the router knows a change of the skip list")
     ] = 15.0
