@@ -9,7 +9,7 @@ from typing import Final
 
 from domain.redaction_names import MAX_NAME, PLAIN, URL_NAMES, Name
 
-_SIGN: Final = re.compile(r"[:=]|%(?:25){0,3}3[AaDd]")
+_SIGN: Final = re.compile(r"[:=](?!//)|%(?:25){0,3}3[AaDd](?!//)")
 _BACK: Final = 96
 """Characters before the sign that may hold the name, its quotes and blanks."""
 
@@ -72,11 +72,12 @@ def mask_assignments(text: str, name_of: Callable[[str], Name], hidden: Callable
     parts: list[str] = []
     done = floor = 0
     labelled = PLAIN
+    size, backwards_text = len(text), text[::-1]
     for sign in _SIGN.finditer(text):
         at, end = sign.span()
-        if at < done or text.startswith("//", end):
+        if at < done:
             continue
-        found = _NAME_BACKWARDS.match(text[floor if at - floor < _BACK else at - _BACK : at][::-1])
+        found = _NAME_BACKWARDS.match(backwards_text, size - at, size - floor)
         floor = end
         if found is None:
             continue

@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 from typing import Final
 
-_DOUBLED: Final = str.maketrans("0123456789", "0246813579")
+_DOUBLED: Final = bytes.maketrans(b"0123456789", b"0246813579")
 _MASTERCARD_AND_MIR: Final = re.compile(r"22(?:0[0-4]|2[1-9]|[3-9])|2[3-6]|27(?:[01]|20)")
 
 _IBAN_LENGTHS: Final = {
@@ -54,8 +54,8 @@ def is_card(digits: str) -> bool:
         return False
     if digits[0] not in "3456" and not (len(digits) == 16 and _MASTERCARD_AND_MIR.match(digits)):  # noqa: PLR2004
         return False
-    signs = digits[-1::-2] + digits[-2::-2].translate(_DOUBLED)
-    return (sum(signs.encode()) - ord("0") * len(signs)) % 10 == 0
+    signs = digits.encode()
+    return (sum(signs[-1::-2]) + sum(signs[-2::-2].translate(_DOUBLED)) - ord("0") * len(signs)) % 10 == 0
 
 
 def iban_length(country: str) -> int | None:

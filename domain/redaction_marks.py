@@ -14,6 +14,9 @@ MASK: Final = "***"
 
 PERSONAL_KINDS: Final = frozenset({"email", "phone", "card", "iban", "ip", "personal"})
 
+BETWEEN_DIGITS: Final = str.maketrans("", "", "+ ().-/\xa0\u2010\u2011\u2012\u2013\u2014\u2015")
+"""Takes out what may stand between the digits of a number."""
+
 _FORM: Final = re.compile(r"\[([a-z_]{2,16})(?::([a-p]{16})([a-p]{8}))?\]")
 _LETTERS: Final = str.maketrans("0123456789abcdef", "abcdefghijklmnop")
 
@@ -31,16 +34,16 @@ class Marks:
         self._kinds = kinds
         self._key = key
 
-    def mark(self, kind: str, plain: str) -> str:
+    def mark(self, kind: str, found: str) -> str:
         """Give what stands in place of a finding.
 
         Args:
             kind: what it is.
-            plain: how it reads without style, so that one number in two styles gets one pseudonym.
+            found: the finding; an address or a number in two styles gets one pseudonym.
         """
         if self._key is None or kind not in PERSONAL_KINDS:
             return f"[{kind}]"
-        name = self._digest(kind, plain)[:16]
+        name = self._digest(kind, _without_style(kind, found))[:16]
         return f"[{kind}:{name}{self._digest(kind, name, 'check')[:8]}]"
 
     def is_mark(self, text: str) -> bool:
@@ -58,3 +61,11 @@ class Marks:
     def _digest(self, *parts: str) -> str:
         framed = "".join(f"{len(part)}:{part}" for part in parts).encode(errors="surrogatepass")
         return hmac.new(self._key or b"", framed, hashlib.sha256).hexdigest().translate(_LETTERS)
+
+
+def _without_style(kind: str, found: str) -> str:
+    if kind == "email":
+        return found.replace("%40", "@").lower()
+    if kind == "phone":
+        return "+" + found.removeprefix("%2B").removeprefix("%2b").translate(BETWEEN_DIGITS)
+    return found

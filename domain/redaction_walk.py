@@ -25,6 +25,7 @@ _DESCRIBING: Final = ("path", "id", "type")
 """Members that name what `value` beside them holds, where it is a secret."""
 _NAMES_BEGIN: Final = frozenset("-acpsACPS")
 """How `--password`, `Authorization`, `Cookie`, `Proxy-Authorization` and `Set-Cookie` begin."""
+_CONTAINERS: Final = frozenset({dict, list})
 _JSON_BEGINS: Final = frozenset('{["')
 
 
@@ -159,6 +160,11 @@ class Walk:
                 if value is None or kind is bool:
                     shown[key] = value
                     continue
+                if kind is dict:
+                    self._trail.append(key)
+                    shown[key] = self._object(value, None, depth + 1)  # type: ignore[arg-type]
+                    self._trail.pop()
+                    continue
             elif name.is_label and labelled is PLAIN and kind is str:
                 labelled = self._label(value)  # type: ignore[arg-type]
             shown[key] = self._member(key, value, name, safe, depth)
@@ -193,7 +199,7 @@ class Walk:
         self._at = key
         if name.kind != "plain" and (self._personal or name.kind == "secret"):
             return self._hide(name, value, depth, below)
-        if isinstance(value, dict | list):
+        if type(value) in _CONTAINERS:
             self._trail.append(key)
             shown = self.value(value, below, depth)
             self._trail.pop()
@@ -207,7 +213,7 @@ class Walk:
         self._at = ""
         if len(items) == 2 and (alone := self._pair_alone(items, depth)) is not None:  # noqa: PLR2004
             shown = alone
-        elif items and all(map(_is_pair, items)):
+        elif items and type(items[0]) is list and all(map(_is_pair, items)):
             shown = [self._pair(item, safe, depth + 1) for item in items]  # type: ignore[arg-type]
         else:
             shown = [self.value(item, safe, depth) for item in items]
@@ -378,10 +384,10 @@ class Walk:
         found = self._names.get(name) or self.rules.names.look_up(name)
         return PLAIN if found.kind == "personal" and not self._personal else found
 
-    def _mark(self, kind: str, plain: str) -> str:
+    def _mark(self, kind: str, found: str) -> str:
         if self._notes is not None:
             self._tell(f"form {kind}")
-        return self.rules.marks.mark(kind, plain)
+        return self.rules.marks.mark(kind, found)
 
     def _tell(self, rule: str) -> None:
         if self._notes is not None:
