@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from application.deadlines import Deadlines
+from application.gathering import Gathering
 from domain.dedup import Scope, Verdict, verdict
 from domain.errors import Misconfigured, Unavailable
 from ports.key_store import KeyStore
@@ -20,6 +22,9 @@ PRIMARY_SHARE: Final = 0.5
 RENEWAL_SHARE: Final = 0.1
 """Of the time for an answer about keys, what may go to making the secondary remember seen ones longer."""
 
+FEW: Final = 16
+"""Keys up to which a claim is worth gathering with others."""
+
 PATIENCE: Final = 30.0
 """Seconds for counting or forgetting a run, which may take many steps, where the caller sets no limit."""
 
@@ -29,14 +34,22 @@ class DedupCache:
     """The targets behind one answer.
 
     Attributes:
-        deadline: seconds after which an answer about keys is given with what is known by then.
+        deadline: seconds after which an answer about keys is given with what is known by then, from when it is asked.
+        gathers: whether claims of few keys that come close together are made as one: for targets that claim many as
+            fast as one.
     """
 
     primary: KeyStore
     secondary: KeyStore | None
     metrics: Metrics
     deadline: float = 1.0
+    gathers: bool = False
     limits: Deadlines = field(default_factory=Deadlines, init=False, repr=False)
+    together: "Gathering[tuple[Scope, timedelta], Sequence[str], Verdict]" = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Gather no claim yet."""
+        object.__setattr__(self, "together", Gathering(partial(_check_all, self)))
 
     @property
     def targets(self) -> dict[str, KeyStore]:
@@ -81,6 +94,17 @@ async def check_if_new(
         ttl: how long they are remembered at least.
         seconds: the caller's own time limit, where it is shorter than the cache's.
     """
+    if cache.gathers and len(keys) <= FEW and (seconds is None or seconds >= cache.deadline):
+        return await cache.together.ask((scope, ttl), keys)
+    return (await _check_all(cache, (scope, ttl), [keys], seconds))[0]
+
+
+async def _check_all(
+    cache: DedupCache, where: tuple[Scope, timedelta], asked_in_all: list[Sequence[str]], seconds: float | None = None
+) -> list[Verdict]:
+    """Answer several claims of one scope and life span by one claim; each gets the verdict that it would get alone."""
+    scope, ttl = where
+    keys = asked_in_all[0] if len(asked_in_all) == 1 else [key for asked in asked_in_all for key in asked]
     first, limit = _limits(cache, seconds)
     end = asyncio.get_running_loop().time() + limit
     claimed = await _answer(cache, "primary", "claim", cache.primary.claim(scope, keys, ttl), first)
@@ -97,14 +121,35 @@ async def check_if_new(
         seen = list(dict.fromkeys(key for key, new in zip(keys, claimed, strict=True) if not new))
         left = min(end - asyncio.get_running_loop().time(), limit * RENEWAL_SHARE)
         await _answer(cache, "secondary", "renew", _renew(cache.secondary, scope, seen, ttl), left)
-    told = verdict(keys, claimed, second)
-    new = sum(told.is_new)
-    if new:
-        cache.metrics.count("dedup_checked_keys_total", new, outcome="unsure" if told.degraded else "new")
-    if new < len(keys):
-        cache.metrics.count("dedup_checked_keys_total", len(keys) - new, outcome="seen")
-    _told_degraded(cache, "check", degraded=told.degraded)
+    told = _verdicts(asked_in_all, claimed, second)
+    _count_checked(cache, told, len(keys))
     return told
+
+
+def _verdicts(
+    asked_in_all: list[Sequence[str]], claimed: list[bool] | None, second: list[bool] | None
+) -> list[Verdict]:
+    """Give each claim its part of what the targets said of all keys, and the verdict that follows from it."""
+    told: list[Verdict] = []
+    start = start_of_second = 0
+    for keys in asked_in_all:
+        end = start + len(keys)
+        part = None if claimed is None else claimed[start:end]
+        end_of_second = start_of_second + (len(keys) if part is None else sum(part))
+        told.append(verdict(keys, part, None if second is None else second[start_of_second:end_of_second]))
+        start, start_of_second = end, end_of_second
+    return told
+
+
+def _count_checked(cache: DedupCache, told: list[Verdict], keys: int) -> None:
+    new = sum([sum(one.is_new) for one in told if not one.degraded])
+    degraded = [one for one in told if one.degraded]
+    unsure = sum([sum(one.is_new) for one in degraded])
+    for outcome, number in (("new", new), ("unsure", unsure), ("seen", keys - new - unsure)):
+        if number:
+            cache.metrics.count("dedup_checked_keys_total", number, outcome=outcome)
+    if degraded:
+        cache.metrics.count("dedup_degraded_total", len(degraded), call="check")
 
 
 async def exist(cache: DedupCache, scope: Scope, keys: Sequence[str], seconds: float | None = None) -> Existence:

@@ -23,7 +23,7 @@ from adapters.dynamodb.key_rows import (
     value_row,
 )
 from adapters.dynamodb.writes import Reason, transact, write_one
-from domain.dedup import Scope, key_hash
+from domain.dedup import Scope, key_hash, key_hashes
 from domain.errors import Unavailable
 from domain.retry import RetryRule
 from ports.clock import Clock
@@ -61,7 +61,7 @@ class DynamoDBKeyStore:
 
     async def claim(self, scope: Scope, keys: Sequence[str], ttl: timedelta, /) -> list[bool]:
         """Remember keys, and say of each whether it is new; see the port."""
-        hashes = [key_hash(scope, key) for key in keys]
+        hashes = key_hashes(scope, keys)
         different = list(dict.fromkeys(hashes))
         token, now = self._ids.new_id(), self._now()
         until = now + ttl // _MICROSECOND
@@ -75,7 +75,7 @@ class DynamoDBKeyStore:
 
     async def exist(self, scope: Scope, keys: Sequence[str], /) -> list[bool]:
         """Say of each key whether it is remembered, or has a value."""
-        hashes = [key_hash(scope, key) for key in keys]
+        hashes = key_hashes(scope, keys)
         now = self._now()
         known: set[bytes] = set()
         for found in await together(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from domain.dedup import Scope, key_hash, scope_digest
+from domain.dedup import Scope, key_hash, key_hashes, scope_digest
 from domain.errors import Unavailable
 from ports.clock import Clock
 from ports.metrics import Metrics
@@ -94,7 +94,7 @@ class MemoryKeyStore:
         """
         now = self._clock.now()
         run = self._open(scope, now)
-        hashes = [key_hash(scope, key) for key in keys]
+        hashes = key_hashes(scope, keys)
         self._add(run, len(set(hashes).difference(run.claimed)), now)
         run.until = max(run.until, now + ttl)
         answers: list[bool] = []

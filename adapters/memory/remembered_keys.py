@@ -7,7 +7,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Final
 
-from domain.dedup import MAX_TTL, Scope, key_hash
+from domain.dedup import MAX_TTL, Scope, key_hashes
 from ports.key_store import KeyStore
 
 MARGIN: Final = 8
@@ -45,7 +45,7 @@ class RememberedKeys:
     async def claim(self, scope: Scope, keys: Sequence[str], ttl: timedelta, /) -> list[bool]:
         """Claim what is not remembered; see the port."""
         run, now = self._run(scope), self._now()
-        names = [(run, key_hash(scope, key)) for key in keys]
+        names = [(run, hashed) for hashed in key_hashes(scope, keys)]
         wanted = now + ttl.total_seconds()
         is_seen = [self._until.get(name, now) >= wanted for name in names]
         asked = [key for key, seen in zip(keys, is_seen, strict=True) if not seen]

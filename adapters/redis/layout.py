@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from domain.dedup import Scope, key_hash, scope_digest
+from domain.dedup import Scope, key_hash, key_hashes, scope_digest
 
 BUCKETS: Final = 256
 LONG_FACTOR: Final = 8
@@ -58,7 +58,7 @@ def entries(scope: Scope, keys: Sequence[str], buckets: int) -> tuple[Sequence[i
     if len(keys) == 1 and not scope.is_long:  # the common call, a third cheaper than as a batch of one
         number = int.from_bytes(key_hash(scope, keys[0]), "big", signed=True)
         return [number], [number % buckets]
-    hashes = [key_hash(scope, key) for key in keys]
+    hashes = key_hashes(scope, keys)
     if scope.is_long:
         return hashes, [number % buckets for number in struct.unpack(">" + "8xQ" * len(keys), b"".join(hashes))]
     numbers: tuple[int, ...] = struct.unpack(f">{len(keys)}q", b"".join(hashes))

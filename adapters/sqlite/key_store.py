@@ -12,7 +12,7 @@ from typing import Final
 
 from adapters.sqlite.database import Database
 from adapters.sqlite.message_queue import microseconds
-from domain.dedup import Scope, key_hash, scope_digest
+from domain.dedup import Scope, key_hash, key_hashes, scope_digest
 from ports.clock import Clock
 
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -76,7 +76,7 @@ class SqliteKeyStore:
 
     async def claim(self, scope: Scope, keys: Sequence[str], ttl: timedelta, /) -> list[bool]:
         """Remember keys in one transaction, and say of each whether it is new; see the port."""
-        hashes = [key_hash(scope, key) for key in keys]
+        hashes = key_hashes(scope, keys)
 
         def insert(connection: sqlite3.Connection) -> list[bool]:
             now = self._now()
@@ -94,7 +94,7 @@ class SqliteKeyStore:
 
     async def exist(self, scope: Scope, keys: Sequence[str], /) -> list[bool]:
         """Say of each key whether it is remembered, or has a value."""
-        hashes = [key_hash(scope, key) for key in keys]
+        hashes = key_hashes(scope, keys)
 
         def select(connection: sqlite3.Connection) -> list[bool]:
             now = self._now()

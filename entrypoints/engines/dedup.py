@@ -50,7 +50,9 @@ def open_dedup(settings: Settings, metrics: Metrics) -> DedupEngine:
     primary, secondary, *closers = _targets(settings, metrics)
     if dedup.remembered_keys:
         primary = RememberedKeys(primary, dedup.remembered_keys)
-    return DedupEngine(DedupCache(primary, secondary, metrics, dedup.deadline_seconds), tuple(closers))
+    gathers = dedup.backend in {"redis", "sqlite"}
+    cache = DedupCache(primary, secondary, metrics, dedup.deadline_seconds, gathers=gathers)
+    return DedupEngine(cache, tuple(closers))
 
 
 def _targets(settings: Settings, metrics: Metrics) -> tuple[KeyStore, KeyStore | None, *tuple[Closer, ...]]:

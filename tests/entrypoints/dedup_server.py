@@ -137,7 +137,7 @@ async def served(
 ) -> AsyncIterator[Served]:
     """Serve stores in this process."""
     metrics = MemoryMetrics()
-    cache = DedupCache(primary, secondary, metrics, deadline)
+    cache = DedupCache(primary, secondary, metrics, deadline, gathers=True)
     service = DedupService(cache, metrics, timedelta(hours=24)).service
     calls = Calls(metrics, access)
     how = Listening("127.0.0.1", port, None, shared=False, max_message_bytes=4 * 1024 * 1024, grace_seconds=grace)

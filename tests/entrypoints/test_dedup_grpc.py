@@ -424,7 +424,7 @@ async def test_stopping_ends_streams_after_what_they_have_read(store: WatchedKey
     store.gate.clear()
     async with served(store, deadline=60) as server:
         stream, idle = server.stream(), server.stream()
-        await idle.write(checks("first"))
+        await idle.write(checks("first", run_id="run-2"))
         await stream.write(checks("a"))
         await until(lambda: store.in_work == 2)
 

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from adapters.memory.metrics import MemoryMetrics
 from application import dedup
 from application.dedup import DedupCache, Existence
+from application.gathering import HOLD
 from domain.dedup import Verdict, make_scope
 from domain.errors import Unavailable
 from tests.dedup_targets import FAILING, Mode, ScriptedTarget
@@ -41,11 +42,13 @@ class Target(ScriptedTarget):
 class TwoTargets(RuleBasedStateMachine):
     """Askers come several at a time; each call of a target takes the next mode of its script."""
 
+    gathers = False
+
     @initialize()
     def start(self) -> None:
         self.loop = VirtualLoop()
         self.primary, self.secondary = Target(), Target()
-        self.cache = DedupCache(self.primary, self.secondary, MemoryMetrics(), DEADLINE)
+        self.cache = DedupCache(self.primary, self.secondary, MemoryMetrics(), DEADLINE, gathers=self.gathers)
         # Which targets hold a key for certain: those that had it when somebody was told so without doubt.
         self.holders: dict[str, set[Target]] = {key: set() for key in KEYS}
 
@@ -114,14 +117,17 @@ class TwoTargets(RuleBasedStateMachine):
         async def timed(keys: list[str]) -> Verdict:
             started = self.loop.time()
             verdict = await dedup.check_if_new(self.cache, SCOPE, keys, HOUR)
-            assert self.loop.time() <= started + DEADLINE + 1e-9
+            assert self.loop.time() <= started + DEADLINE + (HOLD if self.gathers else 0) + 1e-9
             return verdict
 
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(timed(keys)) for keys in requests]
-        ways: list[tuple[Mode, Mode | None]] = [
-            (self.primary.fared[task], self.secondary.fared.get(task)) for task in tasks
-        ]
+        ways: list[tuple[Mode, Mode | None]]
+        if self.gathers:
+            (first,), (second,) = self.primary.fared.values(), self.secondary.fared.values() or [None]
+            ways = [(first, second) for _ in tasks]
+        else:
+            ways = [(self.primary.fared[task], self.secondary.fared.get(task)) for task in tasks]
         return [task.result() for task in tasks], ways
 
     @rule(keys=REQUESTS, primary=MODES, secondary=MODES)
@@ -162,5 +168,14 @@ class TwoTargets(RuleBasedStateMachine):
         return {key for key, is_known in zip(KEYS, found, strict=True) if is_known}
 
 
+class GatheredTwoTargets(TwoTargets):
+    """The same where those who ask at once are answered by one claim."""
+
+    gathers = True
+
+
 TestTwoTargets = TwoTargets.TestCase
-TestTwoTargets.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+TestGatheredTwoTargets = GatheredTwoTargets.TestCase
+TestTwoTargets.settings = TestGatheredTwoTargets.settings = settings(
+    max_examples=150, stateful_step_count=25, deadline=None
+)

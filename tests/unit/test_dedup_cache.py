@@ -21,14 +21,23 @@ N, S = True, False
 DEADLINE = 1.0
 
 
+@pytest.fixture(autouse=True, params=[False, True], ids=["alone", "gathered"])
+def _claims(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rig, "gathers", request.param)
+
+
 class Rig:
     """A cache over two scripted targets; `-` as a mode leaves the secondary out."""
+
+    gathers = False
 
     def __init__(self, primary: Mode = "up", secondary: Mode | None = "up") -> None:
         self.primary = ScriptedTarget(primary)
         self.secondary = ScriptedTarget(secondary or "up")
         self.metrics = MemoryMetrics()
-        self.cache = DedupCache(self.primary, self.secondary if secondary else None, self.metrics, DEADLINE)
+        self.cache = DedupCache(
+            self.primary, self.secondary if secondary else None, self.metrics, DEADLINE, gathers=self.gathers
+        )
 
     def preload(self, target: ScriptedTarget, *keys: str) -> None:
         asyncio.run(target.store.claim(SCOPE, keys, HOUR))
