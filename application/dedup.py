@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from application.deadlines import Deadlines
-from application.gathering import Gathering
+from application.gathering import HOLD, Gathering
 from domain.dedup import Scope, Verdict, verdict
 from domain.errors import Misconfigured, Unavailable
 from ports.key_store import KeyStore
@@ -34,7 +34,7 @@ class DedupCache:
     """The targets behind one answer.
 
     Attributes:
-        deadline: seconds after which an answer about keys is given with what is known by then, from when it is asked.
+        deadline: seconds after which an answer about keys is given with what is known by then.
         gathers: whether claims of few keys that come close together are made as one: for targets that claim many as
             fast as one.
     """
@@ -49,7 +49,8 @@ class DedupCache:
 
     def __post_init__(self) -> None:
         """Gather no claim yet."""
-        object.__setattr__(self, "together", Gathering(partial(_check_all, self)))
+        answer = partial(_check_all, self, seconds=self.deadline - HOLD)
+        object.__setattr__(self, "together", Gathering(answer))
 
     @property
     def targets(self) -> dict[str, KeyStore]:

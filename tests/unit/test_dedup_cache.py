@@ -9,7 +9,9 @@ import pytest
 
 from adapters.memory.metrics import MemoryMetrics
 from application import dedup
+from application.deadlines import GRAIN
 from application.dedup import DedupCache, Existence, KeyCount, Value
+from application.gathering import HOLD
 from domain.dedup import Verdict, make_scope
 from domain.errors import Unavailable
 from tests.dedup_targets import FAILING, Mode, ScriptedTarget
@@ -164,7 +166,8 @@ def test_r206_a_hanging_target_never_delays_an_answer_past_its_deadline(
 ) -> None:
     told, measured = Rig(primary, secondary).check("k", seconds=seconds)
     assert told.is_new == [N]
-    assert measured == pytest.approx(took)
+    assert measured <= took + 1e-9
+    assert measured == pytest.approx(took, abs=HOLD + GRAIN if Rig.gathers else 1e-9)
 
 
 @pytest.mark.parametrize("seconds", [None, 0.3, -1.0])
