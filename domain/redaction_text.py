@@ -45,19 +45,16 @@ _PHONE: Final = re.compile(r"\+(?<![0-9]\+)" + _NUMBER)
 _ANY_PHONE: Final = re.compile(r"(?<![0-9])(?:\+|%2[Bb])" + _NUMBER)
 _DECIMAL: Final = re.compile(r"\+[0-9]++\.[0-9]++")
 
-MAYBE_IBAN: Final = re.compile(r"[0-9](?<=[A-Za-z]{2}[0-9])[0-9]")
 _IBAN: Final = re.compile(r"(?:(?<![0-9A-Za-z])|(?<=IBAN))[A-Za-z]{2}[0-9]{2}(?:[ \xA0-]?[0-9A-Za-z]){11,30}")
 _HEX: Final = frozenset("abcdefABCDEF")
-DIGITS: Final = re.compile(r"[0-9](?<![0-9][0-9])(?:[ \xA0\u2010-\u2015-]{0,2}[0-9]){12,}+")
+_MANY_DIGITS: Final = re.compile(r"[0-9](?<![0-9][0-9])(?:[ \xA0\u2010-\u2015-]{0,2}[0-9]){12,}+")
 _GROUP: Final = re.compile(r"[0-9]++")
 
 _HTTP_CREDENTIALS: Final = re.compile(
     r"(bearer|basic)(?:[ \t\xA0]{1,8}|%20|\+|:[ \t]{0,4})[\"'<\\]{0,2}([A-Za-z0-9._~+/=-]++)", re.IGNORECASE
 )
 _TOKEN_RUN: Final = re.compile(r"[A-Za-z0-9_.=-]++")
-KEY_RUN: Final = re.compile(r"(?<![0-9A-Za-z/+_-])[0-9A-Za-z/+_-]{20}")
-"""What every key holds; each run is looked at once."""
-AWS_ID: Final = re.compile(r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA)[A-Z0-9]{16}(?![A-Z0-9])")
+_AWS_ID: Final = re.compile(r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA)[A-Z0-9]{16}(?![A-Z0-9])")
 _AWS_SECRET: Final = re.compile(r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])")
 _API_KEY: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:gh[a-z]_|github_pat_|glpat-|[sr]k_(?:live|test)_|sk-|xox[a-z]-|AIza|npm_|ilk_)"
@@ -157,7 +154,7 @@ def mask_cards(text: str, mark: Mark) -> str:
 
     Digits beside hexadecimal letters belong to a digest or an id, digits after a decimal point to a number.
     """
-    run = DIGITS.search(text)
+    run = _MANY_DIGITS.search(text)
     parts: list[str] = []
     done = 0
     while run is not None:
@@ -168,7 +165,7 @@ def mask_cards(text: str, mark: Mark) -> str:
         if is_card(digits) and text[end : end + 1] not in _HEX and not _continues(text, run.start()):
             parts += text[done : run.start()], mark("card", digits)
             done = end
-            run = DIGITS.search(text, end) if len(text) - end >= MIN_CARD else None
+            run = _MANY_DIGITS.search(text, end) if len(text) - end >= MIN_CARD else None
             continue
         groups = [group.span() for group in _GROUP.finditer(text, run.start(), end)]
         if _continues(text, run.start()):
@@ -182,7 +179,7 @@ def mask_cards(text: str, mark: Mark) -> str:
                 parts += text[done : groups[at][0]], mark("card", digits)
                 done, at = groups[last][1], last
             at += 1
-        run = DIGITS.search(text, end) if len(text) - end >= MIN_CARD else None
+        run = _MANY_DIGITS.search(text, end) if len(text) - end >= MIN_CARD else None
     return "".join([*parts, text[done:]])
 
 
@@ -261,7 +258,7 @@ def mask_keys(text: str, mark: Mark) -> str:
     def api_key(found: re.Match[str]) -> str:
         return mark("api_key", "") if any(map(str.isdigit, found[0])) else found[0]
 
-    return _API_KEY.sub(api_key, _AWS_SECRET.sub(aws_key, AWS_ID.sub(aws_key, text)))
+    return _API_KEY.sub(api_key, _AWS_SECRET.sub(aws_key, _AWS_ID.sub(aws_key, text)))
 
 
 def mask_private_keys(text: str, mark: Mark) -> str:

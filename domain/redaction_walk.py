@@ -9,7 +9,15 @@ from pydantic import JsonValue
 from domain.json_reader import MAX_DEPTH
 from domain.redaction_assignments import mask_assignments, mask_options_and_elements
 from domain.redaction_checks import SMALLEST_CARD, is_card
-from domain.redaction_forms import SHORTEST, mask_personal_forms, mask_secret_forms, may_hold_some
+from domain.redaction_forms import (
+    SHORTEST,
+    any_form,
+    any_form_or_ip,
+    is_unicode,
+    mask_personal_forms,
+    mask_secret_forms,
+    may_hold_some,
+)
 from domain.redaction_marks import MASK, Marks
 from domain.redaction_names import MAX_CACHED, MAX_NAME, PLAIN, Name, NameRules, is_field_name
 from domain.redaction_text import folded
@@ -92,6 +100,7 @@ class Walk:
         self._notes = notes
         self._personal = personal
         self._ips = personal and rules.mask_ips
+        self._any_form = any_form_or_ip if self._ips else any_form
         self._names = rules.names.known
         self._keys = rules.keys
         self._json_level = 0
@@ -119,7 +128,7 @@ class Walk:
 
     def text(self, text: str) -> str:
         """Give a text as readers may see it."""
-        if len(text) < SHORTEST or not may_hold_some(text, self._ips):
+        if len(text) < SHORTEST or not may_hold_some(text, self._any_form):
             return text
         return self._settled(text)
 
@@ -129,7 +138,7 @@ class Walk:
         try:
             for _ in range(_MAX_PASSES):
                 shown, is_final = self._pass(text)
-                if is_final or shown == text or not may_hold_some(shown, self._ips):
+                if is_final or shown == text or not may_hold_some(shown, self._any_form):
                     return shown
                 text, self._notes = shown, None
             return MASK
@@ -142,17 +151,17 @@ class Walk:
         shown: dict[str, JsonValue] = {}
         renamed: dict[str, str] = {}
         labelled = PLAIN
-        keys, ips = self._keys, self._ips
+        keys, may_hold = self._keys, self._any_form
         for key, value in members.items():
             name = keys.get(key) or self._learn(key, renamed)
             kind = type(value)
             if name is PLAIN and safe is None:
                 if kind is str:
-                    if len(value) >= SHORTEST and may_hold_some(value, ips):  # type: ignore[arg-type]
-                        self._at = key
-                        shown[key] = self._settled(value)  # type: ignore[arg-type]
-                    else:
+                    if len(value) < SHORTEST or (value.isascii() and not may_hold(value)):  # type: ignore[arg-type, union-attr]
                         shown[key] = value
+                    else:
+                        self._at = key
+                        shown[key] = self.text(value)  # type: ignore[arg-type]
                     continue
                 if kind is int or kind is float:
                     shown[key] = value if -SMALLEST_CARD < value < SMALLEST_CARD else self._number(value)  # type: ignore[operator, arg-type]
@@ -345,6 +354,8 @@ class Walk:
             except (ValueError, RecursionError):
                 return self._whole("json unreadable"), True
         plain = folded(text)
+        if not plain.isascii() and not is_unicode(plain):
+            return self._whole("not unicode"), True
         mark = self.rules.marks.mark if self._notes is None else self._mark
         formless = mask_secret_forms(plain, mark)
         if self._personal:
