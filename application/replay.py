@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final, Literal, NamedTuple
 
 from application.route import Router
-from domain.errors import InterlockError
+from domain.errors import InterlockError, Retryable
 from domain.routing import CATCH_ALL, Caught, Skip, Start, event_identity, report_id
 from ports.caught_events import CaughtEvents
 
@@ -31,10 +31,15 @@ class Replayed(NamedTuple):
 
 
 class ReplayReport(NamedTuple):
-    """The fates of all recorded events that were looked at: they add up to `seen`."""
+    """The fates of all recorded events that were looked at: they add up to `seen`.
+
+    Attributes:
+        stopped: whether more were left, because nothing could be started any more.
+    """
 
     seen: int
     fates: dict[Fate, int]
+    stopped: bool = False
 
 
 async def list_caught(caught: CaughtEvents, event_type: str | None) -> AsyncIterator[Caught]:
@@ -62,6 +67,8 @@ async def replay(
 ) -> ReplayReport:
     """Start the workflow of each recorded event that has one by now. A failure is told, and the others go on.
 
+    When `AT_ONCE` attempts in a row found that something is away, no more are begun: the rest would fare alike.
+
     Args:
         router: starts them.
         caught: what was recorded.
@@ -75,20 +82,30 @@ async def replay(
     """
     fates: Counter[Fate] = Counter()
     slots = asyncio.Semaphore(AT_ONCE)
+    away = 0
+    stopped = False
 
     async def one(event: Caught) -> None:
+        nonlocal away
         try:
             told = await _replay(router, caught, event, remaining, dry_run=dry_run)
         finally:
             slots.release()
+        if isinstance(told.error, Retryable):
+            away += 1
+        elif told.fate in {"started", "already_started"}:
+            away = 0
         fates[told.fate] += 1
         tell(told)
 
     async with asyncio.TaskGroup() as tasks:
         async for event in list_caught(caught, event_type):
             await slots.acquire()
+            if away >= AT_ONCE:
+                stopped = True
+                break
             tasks.create_task(one(event))
-    return ReplayReport(fates.total(), dict(fates))
+    return ReplayReport(fates.total(), dict(fates), stopped)
 
 
 async def _replay(

@@ -103,6 +103,8 @@ def replay(
             tell("a dry run: nothing was started")
     for failed in islice((one for one in told if one.error is not None), 10):
         tell(f"failed: {failed.caught.workflow_id}: {failed.error}")
+    if answer["stopped"]:
+        tell("stopped: nothing could be started any more; repeat the command when what failed is back")
     if any(one.error is not None for one in told):
         raise typer.Exit(1)
 
@@ -215,7 +217,7 @@ async def _replay(
             )
     finally:
         await skip_list.aclose()
-    return told, {"seen": report.seen, "dry_run": dry_run, "fates": report.fates}
+    return told, {"seen": report.seen, "dry_run": dry_run, "fates": report.fates, "stopped": report.stopped}
 
 
 @asynccontextmanager

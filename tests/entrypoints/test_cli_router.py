@@ -104,6 +104,7 @@ def test_r308_replay_starts_what_has_a_workflow_by_now_and_says_it(interlock: In
         "seen": 3,
         "dry_run": False,
         "fates": {"started": 3},
+        "stopped": False,
     }
     assert interlock("router", "replay").out == "fate\tevents\nreplayed_before\t3\n"
     assert interlock("router", "caught").err == "nothing was caught\n"

@@ -16,7 +16,7 @@ from adapters.memory.workflow_history import MemoryHistory
 from adapters.memory.workflow_starter import MemoryStarter
 from application.catalog import CatalogReader
 from application.remember import LAG, remember_completed
-from application.replay import PAGE, Replayed, list_caught, replay
+from application.replay import AT_ONCE, PAGE, Replayed, list_caught, replay
 from application.route import Router
 from domain.errors import Unavailable
 from domain.retry import RetryRule
@@ -119,6 +119,21 @@ async def test_r308_a_failure_is_told_and_the_others_go_on(world: World) -> None
     assert await world.replay() == {"started": 3, "failed": 2}
     world.starter.refused = frozenset()
     assert await world.replay() == {"started": 2, "replayed_before": 3}
+
+
+async def test_r308_replaying_stops_when_nothing_can_be_started_any_more(world: World) -> None:
+    ids = [f"e{number:03}" for number in range(4 * AT_ONCE)]
+    for one in ids:
+        await world.caught.record(a_caught(one))
+    await world.serve("OrderPlaced")
+    world.starter.refused = frozenset(ids[AT_ONCE:])
+    report = await replay(world.router, world.caught, None, lambda: 30.0)
+    assert report.stopped
+    assert report.fates["started"] == AT_ONCE
+    assert AT_ONCE <= report.fates["failed"] < 2 * AT_ONCE
+    world.starter.refused = frozenset(ids[AT_ONCE:-1:AT_ONCE])
+    report = await replay(world.router, world.caught, None, lambda: 30.0)
+    assert report == (4 * AT_ONCE, {"replayed_before": 16, "started": 45, "failed": 3}, False)
 
 
 async def test_r307_a_listed_report_is_not_replayed_while_it_is_listed(world: World) -> None:
