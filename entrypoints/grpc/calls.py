@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from pydantic import SecretStr
 
 from domain.access import Scope, require
-from domain.errors import Unauthenticated, Unavailable
+from domain.errors import Invalid, Unauthenticated, Unavailable
 from entrypoints.grpc.errors import refusal
 from ports.access import Access
 from ports.metrics import Metrics
@@ -33,6 +33,9 @@ Answer = Callable[[Any, float | None], Awaitable[Message]]
 
 One that streams checks its message when it is called, and begins to work when what it gave is awaited.
 """
+
+Read = Callable[[bytes], Message]
+"""Reads a method's message from its bytes."""
 
 IN_WORK: Final = 32
 """Requests of one stream that are in work at a time; more are read when answers have gone out."""
@@ -98,20 +101,17 @@ class Calls:
         await self._idle.wait()
 
     def _method(self, name: str, described: MethodDescriptor, method: Method) -> "grpc.RpcMethodHandler[Any, Any]":
-        request = GetMessageClass(described.input_type)
-        response = GetMessageClass(described.output_type)
+        read = GetMessageClass(described.input_type).FromString
+        write = GetMessageClass(described.output_type).SerializeToString
+        # Bytes are read in the handlers: gRPC itself would end a call with bytes that are no message as UNKNOWN.
         if described.client_streaming:
-            return grpc.stream_stream_rpc_method_handler(
-                self._stream(name, method), request.FromString, response.SerializeToString
-            )
-        return grpc.unary_unary_rpc_method_handler(
-            self._unary(name, method), request.FromString, response.SerializeToString
-        )
+            return grpc.stream_stream_rpc_method_handler(self._stream(name, method, read), None, write)
+        return grpc.unary_unary_rpc_method_handler(self._unary(name, method, read), None, write)
 
-    def _unary(self, name: str, method: Method) -> Callable[..., Awaitable[Message]]:
+    def _unary(self, name: str, method: Method, read: Read) -> Callable[..., Awaitable[Message]]:
         answer, scope, access, metrics = method.answer, method.scope, self._access, self._metrics
 
-        async def handle(request: Message, context: "Context") -> Message:
+        async def handle(raw: bytes, context: "Context") -> Message:
             started = perf_counter()
             code = "OK"
             self._enter()
@@ -119,7 +119,7 @@ class Calls:
                 self._refuse_while_stopping()
                 if access is not None:
                     await _admit(access, context, scope)
-                return await answer(request, _seconds_left(context))
+                return await answer(_message(raw, read), _seconds_left(context))
             except BaseException as error:
                 if _is_callers(error):
                     code = "CANCELLED"
@@ -133,12 +133,12 @@ class Calls:
 
         return handle
 
-    def _stream(self, name: str, method: Method) -> Callable[..., Awaitable[None]]:
-        async def handle(_: AsyncIterator[Message], context: "Context") -> None:
+    def _stream(self, name: str, method: Method, read: Read) -> Callable[..., Awaitable[None]]:
+        async def handle(_: AsyncIterator[bytes], context: "Context") -> None:
             self._enter()
             try:
                 self._refuse_while_stopping()
-                await self._answer_in_order(name, method, context)
+                await self._answer_in_order(name, method, read, context)
                 self._refuse_while_stopping()
             except BaseException as error:
                 if _is_callers(error):
@@ -151,7 +151,7 @@ class Calls:
 
         return handle
 
-    async def _answer_in_order(self, name: str, method: Method, context: "Context") -> None:
+    async def _answer_in_order(self, name: str, method: Method, read: Read, context: "Context") -> None:
         """Answer each request of a stream in its turn; the first that fails ends the stream after those before it.
 
         Requests are checked in order before they are worked on: nothing behind a bad one is begun.
@@ -167,19 +167,19 @@ class Calls:
             self._metrics.observe("grpc_call_seconds", perf_counter() - started, method=name, code="OK")
             return response
 
-        async def read() -> None:
+        async def read_all() -> None:
             while True:
                 await room.acquire()
-                request = await context.read()
-                if request is grpc.aio.EOF:
+                raw = await context.read()
+                if raw is grpc.aio.EOF:
                     return
                 started = perf_counter()
                 await judge.judge()
-                answer = method.answer(request, _seconds_left(context))
+                answer = method.answer(_message(raw, read), _seconds_left(context))
                 work.append(asyncio.create_task(timed(answer, started)))
                 more.set()
 
-        async with self._reading(read()) as reader:
+        async with self._reading(read_all()) as reader:
             reader.add_done_callback(lambda _: more.set())
             try:
                 while True:
@@ -243,6 +243,18 @@ class _Judge:
         if self._access is not None and now >= self._until:
             await _admit(self._access, self._context, self._scope)
             self._until = now + JUDGED_SECONDS
+
+
+def _message(raw: bytes, read: Read) -> Message:
+    """Read a message.
+
+    Raises:
+        Invalid: the bytes are none.
+    """
+    try:
+        return read(raw)
+    except DecodeError:
+        raise Invalid("message", "its bytes are no message of the method's type") from None
 
 
 def _seconds_left(context: "Context") -> float | None:
