@@ -1,8 +1,9 @@
 """R-201: 64 askers, each with a connection of its own, ask for the same keys at once, through two server processes.
 
-    python -m benchmarks.dedup_rounds [rounds] [redis|sqlite|memory|dynamodb ...]
+    python -m benchmarks.dedup_rounds [--one-by-one] [rounds] [redis|sqlite|memory|dynamodb ...]
 
 A round is one key that all 64 ask for; each asker asks for 50 rounds in one message, and the messages of all cross.
+With --one-by-one he asks for one at a time, so that the server gathers what different askers ask (ADR 0019).
 Exactly one asker must be told that a key is new. Memory is served by one process. By default 10,000 rounds on Redis,
 SQLite and in memory; DynamoDB runs on ministack, which takes some hundred rounds a minute.
 """
@@ -51,13 +52,13 @@ def settings(backend: str) -> Iterator[Mapping[str, str]]:
             yield {}
 
 
-async def ask(address: str, rounds: int) -> tuple[int, int]:
+async def ask(address: str, rounds: int, at_once: int) -> tuple[int, int]:
     """Give how many keys were told new once, and how many answers were degraded."""
     clients = [DedupClient(address, deadline=120) for _ in range(ASKERS)]
     once = degraded = 0
     try:
-        for start in range(0, rounds, AT_ONCE):
-            keys = [str(number) for number in range(start, min(start + AT_ONCE, rounds))]
+        for start in range(0, rounds, at_once):
+            keys = [str(number) for number in range(start, min(start + at_once, rounds))]
             told = await asyncio.gather(*(client.check(SCOPE, keys) for client in clients))
             degraded += sum(verdict.degraded for verdict in told)
             once += sum(sum(verdict.is_new[index] for verdict in told) == 1 for index in range(len(keys)))
@@ -67,14 +68,16 @@ async def ask(address: str, rounds: int) -> tuple[int, int]:
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    for backend in sys.argv[2:] or ("redis", "sqlite", "memory"):
+    words = [word for word in sys.argv[1:] if word != "--one-by-one"]
+    at_once = AT_ONCE if words == sys.argv[1:] else 1
+    rounds = int(words[0]) if words else 10_000
+    for backend in words[1:] or ("redis", "sqlite", "memory"):
         processes = "1" if backend == "memory" else "2"
         with settings(backend) as extra:
             variables = {"INTERLOCK_DEDUP__BACKEND": backend, **extra}
             with server_process("--processes", processes, variables=variables) as served:
                 start = time.perf_counter()
-                once, degraded = asyncio.run(ask(served.address, rounds))
+                once, degraded = asyncio.run(ask(served.address, rounds, at_once))
                 seconds = time.perf_counter() - start
         print(
             f"R-201 {backend:9} {processes} process(es): {rounds:,} rounds of {ASKERS} askers: {once:,} keys new once, "
