@@ -52,9 +52,8 @@ SHORT_BYTES: Final = 8
 LONG_BYTES: Final = 16
 
 _SERVICE_CODE: Final = re.compile(r"(?:long:)?[a-z0-9][a-z0-9._-]{0,62}", re.ASCII)
-_MEMO_SIZE: Final = 65_536
+_MEMO_SIZE: Final = 1024
 _MEMO_KEY_CHARACTERS: Final = 512
-_MEMO_FEW: Final = 16
 
 
 class Scope(NamedTuple):
@@ -127,9 +126,9 @@ def key_hash(scope: Scope, key: str) -> bytes:
 
 
 def key_hashes(scope: Scope, keys: Sequence[str]) -> list[bytes]:
-    """Give the hash of each key. More than a few are not remembered: that costs more than to hash them."""
-    if len(keys) <= _MEMO_FEW:
-        return [key_hash(scope, key) for key in keys]
+    """Give the hash of each key. Several are not remembered: that costs more than to hash them."""
+    if len(keys) == 1:
+        return [key_hash(scope, keys[0])]
     size = LONG_BYTES if scope.is_long else SHORT_BYTES
     return [_hash(key, size) for key in keys]
 
