@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, Field, ValidationError
 from pydantic.fields import FieldInfo
 
+from adapters.file.regular import read_regular
 from domain.errors import Invalid, Misconfigured
 from domain.lifecycle import DEFAULT_LIFECYCLE, LifecycleDefinition, read_definition
 from entrypoints.groups.access import AuthSettings, HttpSettings
@@ -153,7 +154,7 @@ def load_definition(settings: Settings) -> LifecycleDefinition:
         return DEFAULT_LIFECYCLE
     name = variable(("lifecycle", "definition_file"))
     try:
-        return read_definition(file.read_bytes())
+        return read_definition(read_regular(file)[0])
     except OSError as error:
         raise Misconfigured(name, f"{file} cannot be read: {error.strerror}") from error
     except Invalid as error:

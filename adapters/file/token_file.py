@@ -5,7 +5,6 @@ import contextlib
 import fcntl
 import math
 import os
-import stat
 import tempfile
 import threading
 import time
@@ -17,6 +16,7 @@ from typing import Final
 
 from pydantic import SecretStr
 
+from adapters.file.regular import read_regular
 from domain.access import Caller, TokenRecord, read_tokens, verify, write_tokens
 from domain.errors import Invalid, Misconfigured, Unavailable
 
@@ -85,7 +85,7 @@ class TokenFile:
     def _look(self) -> tuple[Records, Exception | None]:
         try:
             if _fingerprint(self._path.stat()) != self._seen:
-                raw, status = _read(self._path)
+                raw, status = read_regular(self._path)
                 self._records = read_tokens(raw)
                 self._seen = _fingerprint(status)
         except OSError as error:
@@ -104,7 +104,7 @@ def list_tokens(path: Path) -> Records:
         Misconfigured: there is no such file, it holds something else, or it cannot be read.
     """
     with _as_misconfigured(path):
-        return read_tokens(_read(path)[0])
+        return read_tokens(read_regular(path)[0])
 
 
 def add_token(path: Path, record: TokenRecord) -> None:
@@ -133,7 +133,7 @@ def remove_token(path: Path, token_id: str) -> None:
 
 def _change(path: Path, change: Callable[[Records], Records]) -> None:
     with _as_misconfigured(path), _only_writer(path.parent) as folder:
-        records = read_tokens(_read(path)[0]) if path.exists() else {}
+        records = read_tokens(read_regular(path)[0]) if path.exists() else {}
         _replace(path, write_tokens(change(records).values()), folder)
 
 
@@ -150,24 +150,6 @@ def _as_misconfigured(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise Misconfigured(str(path), f"{reason}; name another file, or check the permissions") from None
-
-
-def _read(path: Path) -> tuple[bytes, os.stat_result]:
-    """Read a regular file. Anything else is refused: a pipe would wait for a writer.
-
-    Raises:
-        Invalid: it is something else.
-        OSError: it cannot be read.
-    """
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    try:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise Invalid("", "it must be a regular file")
-        with os.fdopen(handle, "rb", closefd=False) as file:
-            return file.read(), status
-    finally:
-        os.close(handle)
 
 
 def _settle(future: asyncio.Future[Records], records: Records, error: Exception | None) -> None:

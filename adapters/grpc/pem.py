@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from domain.errors import Misconfigured
+from adapters.file.regular import read_regular
+from domain.errors import Invalid, Misconfigured
 
 _NO_PASSWORD: Final = ""
 
@@ -80,6 +81,8 @@ def read_certificates(path: Path, setting: str) -> bytes:
 
 def _read(path: Path, setting: str) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path)[0]
     except OSError as error:
         raise Misconfigured(setting, f"{path} cannot be read: {error.strerror}") from None
+    except Invalid as error:
+        raise Misconfigured(setting, f"{path}: {error}") from None

@@ -91,9 +91,14 @@ def register(
 
     Example: interlock schema register flight_delayed.json
     """
+    from adapters.file.regular import read_regular
     from domain.event_schema import read_schema
 
-    declared = read_schema(file.read_bytes())
+    try:
+        raw, _ = read_regular(file)
+    except Invalid as error:
+        raise Invalid(str(file), error.reason) from None
+    declared = read_schema(raw)
 
     async def work() -> "EventSchema":
         async with _opened() as engine:

@@ -175,5 +175,6 @@ def test_schema_is_registered_shown_and_grows(interlock: Interlock) -> None:
     )
     assert interlock("schema", "show", "U").code == 2
     assert interlock("schema", "register", "none.json").code == 1
+    assert interlock("schema", "register", "/dev/zero").err == "error: /dev/zero: it must be a regular file\n"
     file.write_text("{")
     assert interlock("schema", "register", "t.json").code == 2
