@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 from pydantic import JsonValue
 
 from domain.json_reader import MAX_DEPTH
-from domain.redaction_assignments import mask_assignments, mask_options_and_elements
+from domain.redaction_assignments import mask_assignments, mask_options_and_elements, mask_pairs
 from domain.redaction_checks import SMALLEST_CARD, is_card
 from domain.redaction_forms import (
     SHORTEST,
@@ -18,9 +18,9 @@ from domain.redaction_forms import (
     mask_secret_forms,
     may_hold_some,
 )
+from domain.redaction_looks import folded, plain_look
 from domain.redaction_marks import MASK, Marks
 from domain.redaction_names import MAX_CACHED, MAX_NAME, PLAIN, Name, NameRules, is_field_name
-from domain.redaction_text import folded
 
 SafePaths = dict[str, "SafePaths"]
 """Members that are shown, step by step; a path's last step leads to an empty one."""
@@ -178,21 +178,31 @@ class Walk:
                 labelled = self._label(value)  # type: ignore[arg-type]
             shown[key] = self._member(key, value, name, safe, depth)
         if labelled is not PLAIN or "value" in members:
-            self._hide_labelled(members, shown, labelled, safe or {}, depth)
+            self._hide_labelled(members, shown, labelled, safe or {}, depth, renamed)
         return _rename(shown, renamed) if renamed else shown
 
     def _hide_labelled(
-        self, members: dict[str, JsonValue], shown: dict[str, JsonValue], label: Name, safe: SafePaths, depth: int
+        self,
+        members: dict[str, JsonValue],
+        shown: dict[str, JsonValue],
+        label: Name,
+        safe: SafePaths,
+        depth: int,
+        renamed: dict[str, str],
     ) -> None:
         """Hide what another member names: `value` beside `{"key": "password"}`, or beside `{"path": "/password"}`.
 
-        The latter is JSON Patch (RFC 6902). Beside an `id` or a `type` numbers are kept: there they are amounts.
+        The latter is JSON Patch (RFC 6902). Beside an `id` or a `type` numbers are kept: there they are amounts. Names
+        are read as they came and as they are shown, for who redacts again has only the latter.
         """
-        hidden = [key for key in members if self._name(key).is_value] if label is not PLAIN else []
+        hidden: list[str] = []
+        if label is not PLAIN:
+            hidden = [key for key in members if self._name(key).is_value or self._name(renamed.get(key, "")).is_value]
         if not hidden:
             is_number = type(members.get("value")) in {int, float}
-            said = [members.get(key) for key in _DESCRIBING if key == "path" or not is_number]
-            labels = (self._label(text) for text in said if isinstance(text, str) and " " not in text)
+            said = [key for key in _DESCRIBING if key == "path" or not is_number]
+            texts = [known.get(key) for key in said for known in (members, shown)]
+            labels = (self._label(text) for text in texts if isinstance(text, str) and " " not in text)
             label = next((found for found in labels if found.kind == "secret"), PLAIN)
             hidden = ["value"] if label is not PLAIN and "value" in members else []
         for key in hidden:
@@ -243,12 +253,14 @@ class Walk:
 
     def _hide_after_options(self, items: list[JsonValue], shown: list[JsonValue]) -> None:
         """Hide what follows `--password`, or a header's secret name, in a flat list of texts."""
-        for place, item in enumerate(items[:-1], 1):
-            if type(item) is str and item[:1] in _NAMES_BEGIN and type(value := items[place]) is str:
-                label = self._label(item)
-                is_option = item[0] == "-" and label.kind == "secret" and value[:1] != "-"
-                if is_option or (label.whole_line and not is_field_name(value)):
-                    shown[place] = self._hidden(label, value)
+        for place, value in enumerate(items[1:]):
+            for item in (items[place], shown[place]):
+                if type(item) is str and item[:1] in _NAMES_BEGIN and type(value) is str:
+                    label = self._label(item)
+                    is_option = item[0] == "-" and label.kind == "secret" and value[:1] != "-"
+                    if is_option or (label.whole_line and not is_field_name(value)):
+                        shown[place + 1] = self._hidden(label, value)
+                        break
 
     def _pair(self, pair: list[JsonValue], safe: SafePaths | None, depth: int) -> JsonValue:
         """Give a `[name, value]`, as lists of headers hold."""
@@ -322,8 +334,8 @@ class Walk:
             self._tell(f"{name.kind} name {name.term}")
         if name.kind == "secret" or not self.rules.has_pseudonyms:
             return MASK
-        plain = text.strip()
-        shown = mask_personal_forms(folded(plain), marks.mark, ips=self._ips)
+        plain = plain_look(text).strip()
+        shown = mask_personal_forms(plain, marks.mark, ips=self._ips)
         if marks.is_mark(shown):
             return shown
         return marks.mark("personal", " ".join(plain.casefold().split()))
@@ -353,9 +365,27 @@ class Walk:
                     return self._whole("json unreadable"), True
             except (ValueError, RecursionError):
                 return self._whole("json unreadable"), True
+        shown, is_final = self._looked_at(text)
+        return shown, is_final and not (may_be_json and shown != text)
+
+    def _looked_at(self, text: str) -> tuple[str, bool]:
+        """Mask a text that is no JSON once, as it is written and, where that finds more, as it looks."""
         plain = folded(text)
         if not plain.isascii() and not is_unicode(plain):
             return self._whole("not unicode"), True
+        shown, has_form = self._masked(plain)
+        looks = plain_look(plain)
+        if looks != plain:
+            has_form = True
+            seen, _ = self._masked(looks)
+            if seen != plain_look(shown):
+                return seen, False
+        if shown == plain:
+            return text, True
+        return shown, not has_form and "@" not in shown
+
+    def _masked(self, plain: str) -> tuple[str, bool]:
+        """Apply the rules to a text once, and say whether there was anything of a form."""
         mark = self.rules.marks.mark if self._notes is None else self._mark
         formless = mask_secret_forms(plain, mark)
         if self._personal:
@@ -365,9 +395,9 @@ class Walk:
             shown = mask_assignments(shown, self._meaning, self._hidden)
         if "--" in shown or "</" in shown:
             shown = mask_options_and_elements(shown, self._meaning, self._hidden)
-        if shown == plain:
-            return text, True
-        return shown, formless == plain and not may_be_json and "@" not in shown
+        if "'," in shown or '",' in shown:
+            shown = mask_pairs(shown, self._meaning, self._hidden)
+        return shown, formless != plain
 
     def _json(self, text: str, inner: JsonValue) -> str:
         """Give JSON in a string: as it came where nothing in it is masked."""
