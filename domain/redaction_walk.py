@@ -33,6 +33,8 @@ _DESCRIBING: Final = ("path", "id", "type")
 """Members that name what `value` beside them holds, where it is a secret."""
 _NAMES_BEGIN: Final = frozenset("-acpsACPS")
 """How `--password`, `Authorization`, `Cookie`, `Proxy-Authorization` and `Set-Cookie` begin."""
+_SHORT: Final = 1024
+"""Characters of a text that is masked whole where two ways to look at it find different secrets."""
 _CONTAINERS: Final = frozenset({dict, list})
 _JSON_BEGINS: Final = frozenset('{["')
 
@@ -369,17 +371,32 @@ class Walk:
         return shown, is_final and not (may_be_json and shown != text)
 
     def _looked_at(self, text: str) -> tuple[str, bool]:
-        """Mask a text that is no JSON once, as it is written and, where that finds more, as it looks."""
+        """Mask a text that is no JSON once.
+
+        | as it looks to who reads it there is | shown |
+        |---|---|
+        | nothing to mask, or just what there is as it is written | as it is written |
+        | more | as it looks |
+        | something else: a secret may be found in part | of a short text nothing; of a long one what both leave |
+        """
         plain = folded(text)
         if not plain.isascii() and not is_unicode(plain):
             return self._whole("not unicode"), True
+        notes = [] if self._notes is None else self._notes
+        before = len(notes)
         shown, has_form = self._masked(plain)
         looks = plain_look(plain)
         if looks != plain:
-            has_form = True
+            has_form, between = True, len(notes)
             seen, _ = self._masked(looks)
-            if seen != plain_look(shown):
-                return seen, False
+            if seen not in {looks, written := plain_look(shown)}:
+                after = len(notes)
+                both = self._masked(written)[0] if written != looks else seen
+                if both != seen and len(text) <= _SHORT:
+                    return self._whole("looks differ"), True
+                del notes[after:], notes[before:between]  # what is found twice is told once
+                return both, False
+            del notes[between:]
         if shown == plain:
             return text, True
         return shown, not has_form and "@" not in shown

@@ -226,7 +226,10 @@ def test_r403_ip_addresses_are_masked_by_option(text: str, shown: str) -> None:
     ("text", "shown"),
     [
         ("t\xe9l.\xa0: +33\u202f6\u202f12\u202f34\u202f56\u202f78 !", "t\xe9l. : [phone] !"),
-        ("+33 6 12 34 56\u202f78", "[phone]"),
+        ("+33 6 12 34 56\u202f78", MASK),
+        ("\u202610.0.0.1", "\u2026[ip]"),
+        ("('pin', '\u24df')", f"('pin', '{MASK}')"),
+        ("ada@example.com\xa0+33\u202f6\u202f12\u202f34\u202f56\u202f78", "[email] [phone]"),
         ("4111\u30001111\u30001111\u30001111", "[card]"),
         ("DE89\u20093704\u20090044\u20090532\u20090130\u200900", "[iban]"),
         ("Bearer\u2003abc.DEF-123", "Bearer [credentials]"),
@@ -241,8 +244,9 @@ def test_r403_ip_addresses_are_masked_by_option(text: str, shown: str) -> None:
     ],
 )
 def test_r403_secrets_are_known_by_how_they_look(text: str, shown: str) -> None:
-    assert mask_text(POLICY, text) == shown
-    assert seen({"remark": text, text: None}) == {"remark": shown, shown: None}
+    policy = RedactionPolicy(mask_ips=True)
+    assert mask_text(policy, text) == shown
+    assert redact(policy, "", {"remark": text, text: None}) == {"remark": shown, shown: None}
 
 
 @pytest.mark.parametrize(
@@ -476,6 +480,8 @@ def test_a_report_tells_which_rules_matched_where_and_which_never_did_and_no_sec
         "form email": {"*": 1},
         "form phone": {"*.at": 1},
     }
+    odd = [("", "ada@example.com,\xa04111\u202f1111\u202f1111\u202f1111"), ("", "\xa0ada@example.com")]
+    assert report(POLICY, odd).matches == {"form email": {"": 2}, "form card": {"": 1}}
     assert "form card" in found.unmatched
     assert "secret name password" in found.unmatched
     assert not set(found.matches) & set(found.unmatched)
