@@ -379,8 +379,11 @@ class Walk:
         | more | as it looks |
         | something else: a secret may be found in part | of a short text nothing; of a long one what both leave |
         """
+        if text.isascii() and "\\" not in text and "\0" not in text:  # it looks as it is written
+            shown, has_form = self._masked(text)
+            return shown, shown == text or not (has_form or "@" in shown)
         plain = folded(text)
-        if not plain.isascii() and not is_unicode(plain):
+        if not is_unicode(plain):
             return self._whole("not unicode"), True
         notes = [] if self._notes is None else self._notes
         before = len(notes)
