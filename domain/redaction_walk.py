@@ -317,6 +317,7 @@ class Walk:
             return [self._hide(name, item, depth + 1, safe) for item in value]
         if type(value) is not dict:
             _unexpected("a value is not JSON")
+        told = 0 if self._notes is None else len(self._notes)
         shown: dict[str, JsonValue] = {}
         for key, item in value.items():
             below = None if safe is None else safe.get(key)
@@ -325,6 +326,8 @@ class Walk:
             else:
                 shown[key] = self._hide(name, item, depth + 1, below)
         renamed = {key: MASK for key in value if not is_field_name(key)}
+        if renamed and self._notes is not None and len(self._notes) == told:
+            self._tell(f"{name.kind} name {name.term}")
         return _rename(shown, renamed) if renamed else shown
 
     def _hidden(self, name: Name, text: str) -> str:

@@ -480,6 +480,8 @@ def test_a_report_tells_which_rules_matched_where_and_which_never_did_and_no_sec
         "form email": {"*": 1},
         "form phone": {"*.at": 1},
     }
+    keys: list[tuple[str, JsonValue]] = [("", {"password": {"hunter2": {}}})]
+    assert report(POLICY, keys)[:4] == (1, 1, 0, {"secret name password": {"password": 1}})
     odd = [("", "ada@example.com,\xa04111\u202f1111\u202f1111\u202f1111"), ("", "\xa0ada@example.com")]
     assert report(POLICY, odd).matches == {"form email": {"": 2}, "form card": {"": 1}}
     assert "form card" in found.unmatched
