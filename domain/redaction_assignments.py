@@ -7,26 +7,31 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from domain.redaction_names import MAX_NAME, PLAIN, URL_NAMES, Name
+from domain.redaction_names import MAX_NAME, PLAIN, URL_NAMES, Name, is_field_name
 
 _SIGN: Final = re.compile(r"[:=](?!//)|%(?:25){0,3}3[AaDd](?!//)")
 _BACK: Final = 96
 """Characters before the sign that may hold the name, its quotes and blanks."""
 
-_NAME_BACKWARDS: Final = re.compile(r"[^\S\r\n]{0,24}(22%|72%|[\"'`]?)\\{0,8}([\w.\-\[\]]{1,64})")
+_NAME_BACKWARDS: Final = re.compile(
+    r"[^\S\r\n]{0,24}(22(?:52){0,3}%|72(?:52){0,3}%|;touq&|;(?:43|93)#&|[\"'`]?)\\{0,8}([\w.\-\[\]]{1,64})"
+)
 _URL_NAMES_BACKWARDS: Final = frozenset(name[::-1] for name in URL_NAMES)
+_QUOTE: Final = r"(?P<quote>&(?:quot|#34|#39);|[BbRrUu]?\\{0,8}[\"'`])"
+"""As in `'x'`, `\\"x\\"`, `&quot;x&quot;` and, as Python writes bytes, `b'x'`."""
 _VALUE: Final = re.compile(
     r"[=>]{0,2}[^\S\r\n]*+"
-    r"(?:(?P<quote>\\{0,8}[\"'`])|(?P<rest>\{|\[(?![a-z_]{2,16}(?::[a-p]{24})?\]))|(?P<word>[^\s&\"'<>;]*+))"
+    rf"(?:{_QUOTE}|(?P<rest>\{{|\[(?![a-z_]{{2,16}}(?::[a-p]{{24}})?\]))|(?P<word>[^\s&\"'<>;]*+))"
 )
-_LINE: Final = re.compile(r"[=>]{0,2}[^\S\r\n]*+(?:(?P<quote>\\{0,8}[\"'`])|(?P<word>[^\r\n]*+))")
+_LINE: Final = re.compile(rf"[=>]{{0,2}}[^\S\r\n]*+(?:{_QUOTE}|(?P<word>[^\r\n]*+))")
 _SHOWN: Final = re.compile(r"(?:null|none|nil|true|false|undefined|\*{3})[,.)\]}]{0,8}", re.IGNORECASE)
 
 _OPTION: Final = re.compile(
     r"(?<![\w-])--([A-Za-z][\w-]{1,63})[^\S\r\n]{1,4}(?!-)"
     r"(?:\"([^\"]++)|'([^']++)|([^\s\"'<>;|&]++))"
 )
-_ELEMENT: Final = re.compile(r"<(?:[\w.-]{1,64}:)?([\w.-]{1,64})(?:\s[^<>]{0,200})?>([^<]++)</")
+_PAIR: Final = re.compile(r"[(\[][Bb]?[\"']([\w.-]{1,64})[\"'],[ ]?[Bb]?(?P<quote>[\"'])")
+_ELEMENT: Final = re.compile(r"<(?:[\w.-]{1,64}:)?([\w.-]{1,64})(?:\s[^<>]{0,200})?>(?:<!\[CDATA\[)?([^<]++)</")
 
 
 def mask_options_and_elements(text: str, name_of: Callable[[str], Name], hidden: Callable[[Name, str], str]) -> str:
@@ -47,6 +52,28 @@ def mask_options_and_elements(text: str, name_of: Callable[[str], Name], hidden:
         return f"{found[0][:start]}{hidden(name, value)}{found[0][end:]}"
 
     return _ELEMENT.sub(masked, _OPTION.sub(masked, text))
+
+
+def mask_pairs(text: str, name_of: Callable[[str], Name], hidden: Callable[[Name, str], str]) -> str:
+    """Mask what stands beside a secret name, as Python and others write pairs: `('Cookie', 'a=1')`.
+
+    Args:
+        text: any text.
+        name_of: says what a name means.
+        hidden: gives what stands in place of a value under a name.
+    """
+    parts: list[str] = []
+    done = 0
+    for found in _PAIR.finditer(text):
+        if found.start() < done or (name := name_of(found[1])).kind != "secret":
+            continue
+        start = found.end()
+        end = _closing(text, start, found["quote"])
+        value = text[start:end]
+        if value and not is_field_name(value):
+            parts += text[done:start], hidden(name, value)
+            done = end
+    return "".join([*parts, text[done:]])
 
 
 def mask_assignments(text: str, name_of: Callable[[str], Name], hidden: Callable[[Name, str], str]) -> str:
@@ -111,7 +138,7 @@ def _label_at(text: str, at: int, name_of: Callable[[str], Name]) -> Name:
 
 def _is_parameter(name: re.Match[str]) -> bool:
     """Say whether the text before a name, which is written backwards, makes it a parameter of a URL."""
-    return name[2] in _URL_NAMES_BACKWARDS and name.string[name.end() : name.end() + 1] in {"?", "&"}
+    return name[2] in _URL_NAMES_BACKWARDS and name.string.startswith(("?", "&", ";pma&"), name.end())
 
 
 def _value_at(text: str, at: int, name: Name) -> tuple[int, int]:
@@ -128,6 +155,10 @@ def _value_at(text: str, at: int, name: Name) -> tuple[int, int]:
 
 def _closing(text: str, at: int, quote: str) -> int:
     """Give where the quotes close that opened with `quote`: one with more backslashes before it is inside."""
+    if quote[0] == "&":
+        end = text.find(quote, at)
+        return len(text) if end < 0 else end
+    quote = quote.lstrip("BbRrUu")
     while (end := text.find(quote[-1], at)) >= 0:
         backslashes = end - at - len(text[at:end].rstrip("\\"))
         if backslashes < len(quote):

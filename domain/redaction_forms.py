@@ -1,12 +1,12 @@
-"""Which forms a text may hold, by what each cannot lack, so that the rules of `redaction_text` seldom run.
+r"""Which forms a text may hold, by what each cannot lack, so that the rules of `redaction_text` seldom run.
 
 | form | needs |
 |---|---|
-| e-mail | `@`, or `%40` |
-| phone | `+`, or `%2B` |
-| user info | `://` with an `@` behind it, or `%40` |
+| e-mail | `@`, or `%40`, where encoded once more `%2540` |
+| phone | `+`, or `%2B`, likewise |
+| user info | `://`, slashes with backslashes before them or not, with an `@` behind it, or `%40` |
 | assignment | one of `= : %` |
-| option, XML element | `--` before a letter; `</` |
+| option, XML element, pair | `--` before a letter; `</`; a bracket and a quote |
 | JSON in a string that names something | a quote |
 | credentials | their scheme, and a blank or sign behind it |
 | private key, JWT, AWS access key id, API key | how they begin |
@@ -14,7 +14,7 @@
 | card | 13 digits nearly side by side |
 | IBAN | two letters, two digits, and 11 more of either |
 | IPv4 address, IPv6 address | four numbers with dots; a colon |
-| any, in full-width characters or other digits | those |
+| any, in styled characters, with other blanks, or with what nobody sees between | those; NUL, `\u`, `\x` |
 
 These are looked for by Rust's regular expressions, which pydantic brings: they look at each character once, however
 many the patterns are. They cannot look behind a place or ahead of it, so they find a little more than the rules do.
@@ -26,9 +26,9 @@ from typing import Final
 
 from pydantic_core import SchemaValidator, core_schema
 
+from domain.redaction_looks import plain_look
 from domain.redaction_text import (
     Mark,
-    folded,
     mask_cards,
     mask_emails,
     mask_http_credentials,
@@ -58,7 +58,7 @@ is_unicode: Final = _occurs("")
 
 _SECRETS: Final = (
     r"-{4} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY",
-    r"://[^\s\x22'<>]*@|%40",
+    r":(?:\\{0,8}/){2}[^\s\x22'<>]*@|%(?:25){0,3}40",
     r"(?i-u:bearer|basic)[ \t\x{A0}%+:]",
     r"eyJ[A-Za-z0-9_=-]*\.",
     r"(?:AKIA|ASIA|ABIA)[A-Z0-9]{16}|[A-Za-z0-9/+]{40}",
@@ -66,7 +66,7 @@ _SECRETS: Final = (
 )
 _CARD: Final = r"[0-9](?:[ \x{A0}\x{2010}-\x{2015}-]{0,2}[0-9]){12}"
 _IBAN: Final = r"[A-Za-z]{2}[0-9]{2}(?:[ \x{A0}-]?[0-9A-Za-z]){11}"
-_SIGNS: Final = (r"[@+=:%\x22]", "--[A-Za-z]", "</")
+_SIGNS: Final = (r"[@+=:%\x22\x00]", "--[A-Za-z]", "</", r"[(\[][Bb]?'", r"\\[ux][0-9A-Fa-f]{2}")
 _IPV4: Final = r"[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]"
 
 _may_hold_secret: Final = _occurs(*_SECRETS)
@@ -87,7 +87,7 @@ def may_hold_some(text: str, any_form: Occurs) -> bool:
         text: any text; of one that is no Unicode nobody knows.
         any_form: finds any of the forms that are looked for.
     """
-    if not text.isascii() and (folded(text) != text or not is_unicode(text)):
+    if not text.isascii() and (plain_look(text) != text or not is_unicode(text)):
         return True
     return any_form(text) and _TIME.fullmatch(text) is None
 
@@ -97,7 +97,7 @@ def mask_secret_forms(text: str, mark: Mark) -> str:
     if not _may_hold_secret(text):
         return text
     text = mask_private_keys(text, mark)
-    if ("@" in text and "://" in text) or "%40" in text:
+    if ("@" in text and "/" in text) or "%" in text:
         text = mask_user_info(text, mark)
     text = mask_http_credentials(text, mark)
     text = mask_jwts(text, mark)
@@ -106,7 +106,7 @@ def mask_secret_forms(text: str, mark: Mark) -> str:
 
 def mask_personal_forms(text: str, mark: Mark, *, ips: bool) -> str:
     """Mask what is personal by its form in a text of Unicode."""
-    if "@" in text or "%40" in text:
+    if "@" in text or ("%" in text and "40" in text):
         text = mask_emails(text, mark)
     if "+" in text or "%2" in text:
         text = mask_phones(text, mark)

@@ -18,6 +18,8 @@ BETWEEN_DIGITS: Final = str.maketrans("", "", "+ ().-/\xa0\u2010\u2011\u2012\u20
 """Takes out what may stand between the digits of a number."""
 
 _FORM: Final = re.compile(r"\[([a-z_]{2,16})(?::([a-p]{16})([a-p]{8}))?\]")
+_ENCODED_AT: Final = re.compile("%(?:25){0,3}40")
+_ENCODED_PLUS: Final = re.compile("%(?:25){0,3}2[Bb]")
 _LETTERS: Final = str.maketrans("0123456789abcdef", "abcdefghijklmnop")
 
 
@@ -65,7 +67,7 @@ class Marks:
 
 def _without_style(kind: str, found: str) -> str:
     if kind == "email":
-        return found.replace("%40", "@").lower()
+        return _ENCODED_AT.sub("@", found).lower()
     if kind == "phone":
-        return "+" + found.removeprefix("%2B").removeprefix("%2b").translate(BETWEEN_DIGITS)
+        return "+" + _ENCODED_PLUS.sub("", found).translate(BETWEEN_DIGITS)
     return found

@@ -8,8 +8,8 @@ expressions are bounded, possessive, or of one class at the end, so that nothing
 import binascii
 import ipaddress
 import re
-import unicodedata
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
 
 from domain.redaction_checks import (
@@ -27,12 +27,9 @@ Mark = Callable[[str, str], str]
 
 Rule = Callable[[str, Mark], str]
 
-# Full-width letters, digits and signs, and the digits of other scripts: one character each, so that places stay.
-_FOREIGN: Final = re.compile(r"[\uFF01-\uFF5E]|(?![0-9])\d")
-
 # What a rule looks for begins with a character of its own where it can: regular expressions find one of those fastest.
 _AT: Final = re.compile("@")
-_ANY_AT: Final = re.compile("@|%40")
+_ANY_AT: Final = re.compile("@|%(?:25){0,3}40")
 _LOCAL: Final = re.compile(r"[\w.!$'*+^`~%-]++")
 _ODD_LOCAL: Final = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]++")
 _DOMAIN: Final = re.compile(r"[\w-]++(?:\.[\w-]++)++")
@@ -42,7 +39,7 @@ _IMAGE_SCALE: Final = re.compile(r"[1-9]x\.[a-z]{3,4}", re.ASCII)
 
 _NUMBER: Final = r"[ ]?\(?[1-9](?:[ ().\-/\xA0\u2010-\u2015]{0,3}[0-9]){6,14}(?![0-9])"
 _PHONE: Final = re.compile(r"\+(?<![0-9]\+)" + _NUMBER)
-_ANY_PHONE: Final = re.compile(r"(?<![0-9])(?:\+|%2[Bb])" + _NUMBER)
+_ANY_PHONE: Final = re.compile(r"(?<![0-9])(?:\+|%(?:25){0,3}2[Bb])" + _NUMBER)
 _DECIMAL: Final = re.compile(r"\+[0-9]++\.[0-9]++")
 
 _IBAN: Final = re.compile(r"(?:(?<![0-9A-Za-z])|(?<=IBAN))[A-Za-z]{2}[0-9]{2}(?:[ \xA0-]?[0-9A-Za-z]){11,30}")
@@ -51,7 +48,7 @@ _MANY_DIGITS: Final = re.compile(r"[0-9](?<![0-9][0-9])(?:[ \xA0\u2010-\u2015-]{
 _GROUP: Final = re.compile(r"[0-9]++")
 
 _HTTP_CREDENTIALS: Final = re.compile(
-    r"(bearer|basic)(?:[ \t\xA0]{1,8}|%20|\+|:[ \t]{0,4})[\"'<\\]{0,2}([A-Za-z0-9._~+/=-]++)", re.IGNORECASE
+    r"(bearer|basic)(?:[ \t\xA0]{1,8}|%20|\+|:[ \t]{0,4})[\"'<\\]{0,2}([A-Za-z0-9._~+/=-]++)", re.IGNORECASE | re.ASCII
 )
 _TOKEN_RUN: Final = re.compile(r"[A-Za-z0-9_.=-]++")
 _AWS_ID: Final = re.compile(r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA)[A-Z0-9]{16}(?![A-Z0-9])")
@@ -65,7 +62,11 @@ _KEY_ENDS: Final = re.compile(r"END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-{0,5}
 
 _AUTHORITY: Final = re.compile(r"[^\s/?#\"'<>\\]*+")
 _URL_RUN: Final = re.compile(r"[^\s\"'<>]*+")
-_ENCODED_USER_INFO: Final = re.compile(r"(%3A%2F%2F)(?:(?!%2F|%3F|%23|%40)[^\s\"'<>/?#&]){1,200}(?=%40)", re.IGNORECASE)
+_ENCODED_USER_INFO: Final = re.compile(
+    r"(%(?:25)?3A(?:%(?:25)?2F){2})(?:(?!%(?:25)?(?:2F|3F|23|40))[^\s\"'<>/?#&]){1,200}(?=%(?:25)?40)",
+    re.IGNORECASE | re.ASCII,
+)
+_SCHEME: Final = re.compile(r":(?:\\{0,8}/){2}")
 _PORT: Final = re.compile(r"[^:]*+:[0-9]{0,5}")
 
 _IPV4: Final = re.compile(r"(?<![0-9.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9]|\.[0-9])")
@@ -73,21 +74,11 @@ _IPV6: Final = re.compile(r"[0-9A-Fa-f:.]++")
 _MAX_IPV6: Final = 45
 
 
-def folded(text: str) -> str:
-    """Write full-width characters and the digits of all scripts as ASCII, which the rules look for."""
-    return text if text.isascii() else _FOREIGN.sub(_fold, text)
-
-
-def _fold(found: re.Match[str]) -> str:
-    sign = found[0]
-    return chr(ord(sign) - 0xFEE0) if sign >= "\uff01" and sign <= "\uff5e" else str(unicodedata.digit(sign))
-
-
 def mask_emails(text: str, mark: Mark) -> str:
     """Mask `ada@example.com`, also where its @ is percent-encoded."""
     parts: list[str] = []
     done = floor = 0
-    for at in (_ANY_AT if "%40" in text else _AT).finditer(text):
+    for at in (_ANY_AT if "%" in text else _AT).finditer(text):
         before, floor = text[floor : at.start()], at.end()
         backwards = before[::-1]
         local = _LOCAL.match(backwards) or _ODD_LOCAL.match(backwards)
@@ -275,16 +266,16 @@ def mask_private_keys(text: str, mark: Mark) -> str:
 
 
 def mask_user_info(text: str, mark: Mark) -> str:
-    """Mask user and password in URLs, also where the password holds a slash that nobody encoded."""
-    if "%40" in text:
+    r"""Mask user and password in URLs, also where the password holds a slash that nobody encoded.
+
+    The slashes before them may have backslashes, as in `:\/\/a:b@c`.
+    """
+    if "%" in text:
         text = _ENCODED_USER_INFO.sub(lambda found: found[1] + mark("user_info", ""), text)
-    at = text.find("://")
+    begins = [found.span() for found in _SCHEME.finditer(text)]
     parts: list[str] = []
     done = 0
-    while at >= 0:
-        start = at + 3
-        at = text.find("://", start)
-        end = len(text) if at < 0 else at
+    for (_, start), (end, _) in pairwise([*begins, (len(text), 0)]):
         authority = _AUTHORITY.match(text, start, end)
         place = authority[0] if authority else ""
         if "@" not in place and ":" in place and not place.startswith("[") and not _PORT.fullmatch(place):

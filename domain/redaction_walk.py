@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 from pydantic import JsonValue
 
 from domain.json_reader import MAX_DEPTH
-from domain.redaction_assignments import mask_assignments, mask_options_and_elements
+from domain.redaction_assignments import mask_assignments, mask_options_and_elements, mask_pairs
 from domain.redaction_checks import SMALLEST_CARD, is_card
 from domain.redaction_forms import (
     SHORTEST,
@@ -18,9 +18,9 @@ from domain.redaction_forms import (
     mask_secret_forms,
     may_hold_some,
 )
+from domain.redaction_looks import folded, plain_look
 from domain.redaction_marks import MASK, Marks
 from domain.redaction_names import MAX_CACHED, MAX_NAME, PLAIN, Name, NameRules, is_field_name
-from domain.redaction_text import folded
 
 SafePaths = dict[str, "SafePaths"]
 """Members that are shown, step by step; a path's last step leads to an empty one."""
@@ -33,6 +33,8 @@ _DESCRIBING: Final = ("path", "id", "type")
 """Members that name what `value` beside them holds, where it is a secret."""
 _NAMES_BEGIN: Final = frozenset("-acpsACPS")
 """How `--password`, `Authorization`, `Cookie`, `Proxy-Authorization` and `Set-Cookie` begin."""
+_SHORT: Final = 1024
+"""Characters of a text that is masked whole where two ways to look at it find different secrets."""
 _CONTAINERS: Final = frozenset({dict, list})
 _JSON_BEGINS: Final = frozenset('{["')
 
@@ -178,21 +180,31 @@ class Walk:
                 labelled = self._label(value)  # type: ignore[arg-type]
             shown[key] = self._member(key, value, name, safe, depth)
         if labelled is not PLAIN or "value" in members:
-            self._hide_labelled(members, shown, labelled, safe or {}, depth)
+            self._hide_labelled(members, shown, labelled, safe or {}, depth, renamed)
         return _rename(shown, renamed) if renamed else shown
 
     def _hide_labelled(
-        self, members: dict[str, JsonValue], shown: dict[str, JsonValue], label: Name, safe: SafePaths, depth: int
+        self,
+        members: dict[str, JsonValue],
+        shown: dict[str, JsonValue],
+        label: Name,
+        safe: SafePaths,
+        depth: int,
+        renamed: dict[str, str],
     ) -> None:
         """Hide what another member names: `value` beside `{"key": "password"}`, or beside `{"path": "/password"}`.
 
-        The latter is JSON Patch (RFC 6902). Beside an `id` or a `type` numbers are kept: there they are amounts.
+        The latter is JSON Patch (RFC 6902). Beside an `id` or a `type` numbers are kept: there they are amounts. Names
+        are read as they came and as they are shown, for who redacts again has only the latter.
         """
-        hidden = [key for key in members if self._name(key).is_value] if label is not PLAIN else []
+        hidden: list[str] = []
+        if label is not PLAIN:
+            hidden = [key for key in members if self._name(key).is_value or self._name(renamed.get(key, "")).is_value]
         if not hidden:
             is_number = type(members.get("value")) in {int, float}
-            said = [members.get(key) for key in _DESCRIBING if key == "path" or not is_number]
-            labels = (self._label(text) for text in said if isinstance(text, str) and " " not in text)
+            said = [key for key in _DESCRIBING if key == "path" or not is_number]
+            texts = [known.get(key) for key in said for known in (members, shown)]
+            labels = (self._label(text) for text in texts if isinstance(text, str) and " " not in text)
             label = next((found for found in labels if found.kind == "secret"), PLAIN)
             hidden = ["value"] if label is not PLAIN and "value" in members else []
         for key in hidden:
@@ -243,12 +255,14 @@ class Walk:
 
     def _hide_after_options(self, items: list[JsonValue], shown: list[JsonValue]) -> None:
         """Hide what follows `--password`, or a header's secret name, in a flat list of texts."""
-        for place, item in enumerate(items[:-1], 1):
-            if type(item) is str and item[:1] in _NAMES_BEGIN and type(value := items[place]) is str:
-                label = self._label(item)
-                is_option = item[0] == "-" and label.kind == "secret" and value[:1] != "-"
-                if is_option or (label.whole_line and not is_field_name(value)):
-                    shown[place] = self._hidden(label, value)
+        for place, value in enumerate(items[1:]):
+            for item in (items[place], shown[place]):
+                if type(item) is str and item[:1] in _NAMES_BEGIN and type(value) is str:
+                    label = self._label(item)
+                    is_option = item[0] == "-" and label.kind == "secret" and value[:1] != "-"
+                    if is_option or (label.whole_line and not is_field_name(value)):
+                        shown[place + 1] = self._hidden(label, value)
+                        break
 
     def _pair(self, pair: list[JsonValue], safe: SafePaths | None, depth: int) -> JsonValue:
         """Give a `[name, value]`, as lists of headers hold."""
@@ -303,6 +317,7 @@ class Walk:
             return [self._hide(name, item, depth + 1, safe) for item in value]
         if type(value) is not dict:
             _unexpected("a value is not JSON")
+        told = 0 if self._notes is None else len(self._notes)
         shown: dict[str, JsonValue] = {}
         for key, item in value.items():
             below = None if safe is None else safe.get(key)
@@ -311,6 +326,8 @@ class Walk:
             else:
                 shown[key] = self._hide(name, item, depth + 1, below)
         renamed = {key: MASK for key in value if not is_field_name(key)}
+        if renamed and self._notes is not None and len(self._notes) == told:
+            self._tell(f"{name.kind} name {name.term}")
         return _rename(shown, renamed) if renamed else shown
 
     def _hidden(self, name: Name, text: str) -> str:
@@ -322,8 +339,8 @@ class Walk:
             self._tell(f"{name.kind} name {name.term}")
         if name.kind == "secret" or not self.rules.has_pseudonyms:
             return MASK
-        plain = text.strip()
-        shown = mask_personal_forms(folded(plain), marks.mark, ips=self._ips)
+        plain = plain_look(text).strip()
+        shown = mask_personal_forms(plain, marks.mark, ips=self._ips)
         if marks.is_mark(shown):
             return shown
         return marks.mark("personal", " ".join(plain.casefold().split()))
@@ -353,9 +370,45 @@ class Walk:
                     return self._whole("json unreadable"), True
             except (ValueError, RecursionError):
                 return self._whole("json unreadable"), True
+        shown, is_final = self._looked_at(text)
+        return shown, is_final and not (may_be_json and shown != text)
+
+    def _looked_at(self, text: str) -> tuple[str, bool]:
+        """Mask a text that is no JSON once.
+
+        | as it looks to who reads it there is | shown |
+        |---|---|
+        | nothing to mask, or just what there is as it is written | as it is written |
+        | more | as it looks |
+        | something else: a secret may be found in part | of a short text nothing; of a long one what both leave |
+        """
+        if text.isascii() and "\\" not in text and "\0" not in text:  # it looks as it is written
+            shown, has_form = self._masked(text)
+            return shown, shown == text or not (has_form or "@" in shown)
         plain = folded(text)
-        if not plain.isascii() and not is_unicode(plain):
+        if not is_unicode(plain):
             return self._whole("not unicode"), True
+        notes = [] if self._notes is None else self._notes
+        before = len(notes)
+        shown, has_form = self._masked(plain)
+        looks = plain_look(plain)
+        if looks != plain:
+            has_form, between = True, len(notes)
+            seen, _ = self._masked(looks)
+            if seen not in {looks, written := plain_look(shown)}:
+                after = len(notes)
+                both = self._masked(written)[0] if written != looks else seen
+                if both != seen and len(text) <= _SHORT:
+                    return self._whole("looks differ"), True
+                del notes[after:], notes[before:between]  # what is found twice is told once
+                return both, False
+            del notes[between:]
+        if shown == plain:
+            return text, True
+        return shown, not has_form and "@" not in shown
+
+    def _masked(self, plain: str) -> tuple[str, bool]:
+        """Apply the rules to a text once, and say whether there was anything of a form."""
         mark = self.rules.marks.mark if self._notes is None else self._mark
         formless = mask_secret_forms(plain, mark)
         if self._personal:
@@ -365,9 +418,9 @@ class Walk:
             shown = mask_assignments(shown, self._meaning, self._hidden)
         if "--" in shown or "</" in shown:
             shown = mask_options_and_elements(shown, self._meaning, self._hidden)
-        if shown == plain:
-            return text, True
-        return shown, formless == plain and not may_be_json and "@" not in shown
+        if "'," in shown or '",' in shown:
+            shown = mask_pairs(shown, self._meaning, self._hidden)
+        return shown, formless != plain
 
     def _json(self, text: str, inner: JsonValue) -> str:
         """Give JSON in a string: as it came where nothing in it is masked."""

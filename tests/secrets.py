@@ -48,7 +48,7 @@ def emails(draw: st.DrawFn) -> str:
 @st.composite
 def phones(draw: st.DrawFn) -> str:
     digits = draw(st.sampled_from("123456789")) + draw(_text("0123456789", 8, 13))
-    separator = draw(st.sampled_from(["", " ", "-", ".", " (", ") "]))
+    separator = draw(st.sampled_from(["", " ", "-", ".", " (", ") ", "\u202f", "\u2009"]))
     return "+" + (digits if not separator else digits[:2] + separator + digits[2:5] + "-" + digits[5:])
 
 
@@ -69,7 +69,7 @@ def cards(draw: st.DrawFn) -> str:
         )
     )
     digits = _luhn(prefix + draw(_text("0123456789", length - len(prefix) - 1, length - len(prefix) - 1)))
-    return _grouped(digits, sizes, draw(st.sampled_from(["", " ", "-", "\xa0"])))
+    return _grouped(digits, sizes, draw(st.sampled_from(["", " ", "-", "\xa0", "\u202f", "\u3000", "\u200b"])))
 
 
 @st.composite
@@ -130,6 +130,20 @@ PLACES = (
     "%7B%22password%22%3A%22{}%22%7D",
     "a%253D1%2526password%253D{}",
     "https%3A%2F%2Fada%3A{}%40shop.example%2F",
+    "https%253A%252F%252Fada%253A{}%2540shop.example%252F",
+    r"posted {{\"callback\":\"https:\/\/ada:{}@shop.example\/",
+    "got {{'password': b'{}'}}",
+    "headers [('accept', '*/*'), ('X-Api-Key', '{}')]",
+    "headers (b'Cookie', b'a={}')",
+    "<p>{{&quot;password&quot;:&quot;{}&quot;}}</p>",
+    "<a href='/cb?lang=en&amp;key={}'>",
+    "<Password><![CDATA[{}]]></Password>",
+    "%257B%2522password%2522%253A%2522{}%2522%257D",
+    "Pass\u200bword\u200e: {}",
+    "p\0a\0s\0s\0w\0o\0r\0d\0=\0{}",
+    "contrasen\u0303a={}",
+    "\U0001d429\U0001d41a\U0001d42c\U0001d42c\U0001d430\U0001d428\U0001d42b\U0001d41d\ufe55 {}",
+    "sent with bearer\u3000{}9",
 )
 """Texts that give away what stands in them."""
 
@@ -155,7 +169,20 @@ PLAIN_TEXTS = (
     *("icon@2x.png", "https://shop.example/item/1?ref=abc&page=2", "arn:aws:sns:eu-west-1:123456789012:topic"),
     *("0190a5f4-7b7e-7cc0-98d5-0c2f1f6f9a01", "1654646400123", "1708008041006122940", "1.5e+10", "v1.2.3", "50 %"),
     *("std::vector<int>", "a + b = c", "[info] started", "{name} is here", "#fff", "@ada", "C++", "1/2", "Größe: 5"),
-    *("see --help", "--verbose true", "<b>bold</b>", "a -- b", "https%3A%2F%2Fshop.example%2F%3Fa%40b", "50%25"),
+    *(
+        "see --help",
+        "('a', 'b')",
+        "b'x'",
+        "a &quot;b&quot;",
+        "l\u2019\xe9t\xe9\u202f!",
+        "\u202bab\u202c",
+        "a\u200db",
+        "--verbose true",
+        "<b>bold</b>",
+        "a -- b",
+        "https%3A%2F%2Fshop.example%2F%3Fa%40b",
+        "50%25",
+    ),
     *("d1f3a5b7c9e0d1f3a5b7c9e0d1f3a5b7c9e0d1f3", "4111111111111112", "DE00370400440532013000", "+12", "null"),
 )
 

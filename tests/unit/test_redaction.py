@@ -186,6 +186,19 @@ def test_r403_pairs_of_name_and_value_are_read_as_members(payload: Any, shown: J
         ("to=https%3A%2F%2Fada%3Ahunter2%40x%2Fa", "to=https%3A%2F%2F[user_info]%40x%2Fa"),
         ("https%3A%2F%2Fx.example%2F%3Fa%40b", "https%3A%2F%2Fx.example%2F%3Fa%40b"),
         ("10.0.0.1 is not asked for", "10.0.0.1 is not asked for"),
+        ("{'password': b'hunter2', 'a': b'x'}", f"{{'password': b'{MASK}', 'a': b'x'}}"),
+        ("[('a', 'b'), ('Cookie', 'a=1'), ('c', 'd')]", f"[('a', 'b'), ('Cookie', '{MASK}'), ('c', 'd')]"),
+        ("(b'token', b'x1')", f"(b'token', b'{MASK}')"),
+        ("columns ('password', 'email')", "columns ('password', 'email')"),
+        ("&quot;pin&quot;:&quot;1&quot;,&quot;a&quot;:2", f"&quot;pin&quot;:&quot;{MASK}&quot;,&quot;a&quot;:2"),
+        ("?a=1&amp;key=hunter2&amp;b=2", f"?a=1&amp;key={MASK}&amp;b=2"),
+        ("<Pin><![CDATA[12]]></Pin><b>x</b>", f"<Pin><![CDATA[{MASK}</Pin><b>x</b>"),
+        (r'{"url":"https:\/\/ada:hunter2@shop.example\/a', r'{"url":"https:\/\/[user_info]@shop.example\/a'),
+        (r"password\u003dhunter2 and ada\x40example.com \ud83d\ude00", rf"password={MASK} and [email] \ud83d\ude00"),
+        (r"C:\users\xavier\u00e9.txt", r"C:\users\xavier\u00e9.txt"),
+        ("hint%3Dada%2540example.com&x", "[email]&x"),
+        ("tel%253D%252B14155550123", "tel%253D[phone]"),
+        ("to=https%253A%252F%252Fada%253Ahunter2%2540x", "to=https%253A%252F%252F[user_info]%2540x"),
     ],
 )
 def test_r403_secrets_in_text_are_known_by_their_form(text: str, shown: str) -> None:
@@ -207,6 +220,48 @@ def test_r403_secrets_in_text_are_known_by_their_form(text: str, shown: str) -> 
 def test_r403_ip_addresses_are_masked_by_option(text: str, shown: str) -> None:
     assert mask_text(RedactionPolicy(mask_ips=True), text) == shown
     assert seen({"client_ip": "x", "remark": text}, mask_ips=True) == {"client_ip": MASK, "remark": shown}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("t\xe9l.\xa0: +33\u202f6\u202f12\u202f34\u202f56\u202f78 !", "t\xe9l. : [phone] !"),
+        ("+33 6 12 34 56\u202f78", MASK),
+        ("\u202610.0.0.1", "\u2026[ip]"),
+        ("('pin', '\u24df')", f"('pin', '{MASK}')"),
+        ("ada@example.com\xa0+33\u202f6\u202f12\u202f34\u202f56\u202f78", "[email] [phone]"),
+        ("4111\u30001111\u30001111\u30001111", "[card]"),
+        ("DE89\u20093704\u20090044\u20090532\u20090130\u200900", "[iban]"),
+        ("Bearer\u2003abc.DEF-123", "Bearer [credentials]"),
+        ("ada\u200b@exam\xadple.com", "[email]"),
+        ("\u202d4111\u200b1111\u200b1111\u200b1111\u202c", "[card]"),
+        ("4\x001\x001\x001\x001\x001\x001\x001\x001\x001\x001\x001\x001\x001\x001\x001", "[card]"),
+        ("pass\u200dword\u200e: hunter2", f"password: {MASK}"),
+        ("contrasen\u0303a=hunter2", f"contrase\xf1a={MASK}"),
+        ("\U0001d429\U0001d422\U0001d427\ufe55 hunter2", f"pin: {MASK}"),
+        ("ada\ufe6bexample.com", "[email]"),
+        ("ba\u017fic YWRhOmh1bnRlcjI=", "basic [credentials]"),
+    ],
+)
+def test_r403_secrets_are_known_by_how_they_look(text: str, shown: str) -> None:
+    policy = RedactionPolicy(mask_ips=True)
+    assert mask_text(policy, text) == shown
+    assert redact(policy, "", {"remark": text, text: None}) == {"remark": shown, shown: None}
+
+
+@pytest.mark.parametrize(
+    "around", ["\U0001f468\u200d\U0001f469\ufe0f 3\xa0\xbd\u2026", "\u202bshalom\u202c\u200f", "e\u0301\u202f!"]
+)
+def test_what_looks_otherwise_than_it_is_written_stays_beside_a_secret(around: str) -> None:
+    assert mask_text(POLICY, around) == around
+    assert mask_text(POLICY, f"{around} ada@example.com {around}") == f"{around} [email] {around}"
+
+
+def test_a_member_that_names_a_secret_names_it_as_it_is_shown_too() -> None:
+    payload: JsonValue = {"type": '{"a": 1, "password": "b"}', "value": "x"}
+    assert seen(payload) == {"type": f'{{"a":1,"password":"{MASK}"}}', "value": MASK}
+    assert seen({"name": "pin", "valueAKIAIOSFODNN7EXAMPLE": "x"}) == {"name": "pin", "value[aws_key]": MASK}
+    assert seen(["\u202e--password, contrasen\u0303a=1", "y"]) == [f"--password, contrase\xf1a={MASK}", MASK]
 
 
 @pytest.mark.parametrize("number", [4111111111111111, -4111111111111111, 378282246310005, 4111111111111111.0])
@@ -381,7 +436,10 @@ def test_r403_a_pseudonym_tells_the_same_person_in_every_style_and_place() -> No
     assert ada != of({"email": "bob@example.com"})
     assert of({"phone": "+49 151 1234567"}) == of({"x": "call +49(151)1234567"})
     assert of({"x": "4111 1111 1111 1111"}) == of({"cardNumber": "4111111111111111"})
+    assert of({"phone": "+49 151 1234567"}) == of({"x": "call%3A%252B491511234567"})
+    assert ada == of({"x": "to=ada%2540example.com"}) == of({"email": "ada@\u200bexample.com"})
     assert of({"firstName": "Ada  L"}) == of({"first_name": "ada l"})
+    assert of({"firstName": "Jos\xe9"}) == of({"firstName": "Jose\u0301"})
     other = RedactionPolicy(pseudonym_key=b"another key of the tests")
     assert ada != of({"email": "ada@example.com"}, other)
     assert redact(KEYED, "OrderPlaced", {"password": "x", "token": "ada@example.com"}) == {
@@ -422,6 +480,10 @@ def test_a_report_tells_which_rules_matched_where_and_which_never_did_and_no_sec
         "form email": {"*": 1},
         "form phone": {"*.at": 1},
     }
+    keys: list[tuple[str, JsonValue]] = [("", {"password": {"hunter2": {}}})]
+    assert report(POLICY, keys)[:4] == (1, 1, 0, {"secret name password": {"password": 1}})
+    odd = [("", "ada@example.com,\xa04111\u202f1111\u202f1111\u202f1111"), ("", "\xa0ada@example.com")]
+    assert report(POLICY, odd).matches == {"form email": {"": 2}, "form card": {"": 1}}
     assert "form card" in found.unmatched
     assert "secret name password" in found.unmatched
     assert not set(found.matches) & set(found.unmatched)
