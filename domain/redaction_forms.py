@@ -80,8 +80,13 @@ _TIME: Final = re.compile(
 )
 
 
+def is_time(text: str) -> bool:
+    """Say whether a text is a time as ISO 8601 writes it, and nothing else."""
+    return _TIME.fullmatch(text) is not None
+
+
 def may_hold_some(text: str, any_form: Occurs) -> bool:
-    """Say whether a text may hold anything that has a form. Most texts may not, and times do not.
+    """Say whether a text may hold anything that has a form. Most texts may not.
 
     Args:
         text: any text; of one that is no Unicode nobody knows.
@@ -89,7 +94,7 @@ def may_hold_some(text: str, any_form: Occurs) -> bool:
     """
     if not text.isascii() and (plain_look(text) != text or not is_unicode(text)):
         return True
-    return any_form(text) and _TIME.fullmatch(text) is None
+    return any_form(text)
 
 
 def mask_secret_forms(text: str, mark: Mark) -> str:

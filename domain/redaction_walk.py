@@ -13,6 +13,7 @@ from domain.redaction_forms import (
     SHORTEST,
     any_form,
     any_form_or_ip,
+    is_time,
     is_unicode,
     mask_personal_forms,
     mask_secret_forms,
@@ -136,6 +137,8 @@ class Walk:
 
     def _settled(self, text: str) -> str:
         """Mask a text until that changes nothing any more, so that doing it again would not either."""
+        if is_time(text):
+            return text
         notes = self._notes
         try:
             for _ in range(_MAX_PASSES):
@@ -159,11 +162,13 @@ class Walk:
             kind = type(value)
             if name is PLAIN and safe is None:
                 if kind is str:
-                    if len(value) < SHORTEST or (value.isascii() and not may_hold(value)):  # type: ignore[arg-type, union-attr]
+                    if len(value) < SHORTEST:  # type: ignore[arg-type]
                         shown[key] = value
-                    else:
+                    elif may_hold(value) if value.isascii() else may_hold_some(value, may_hold):  # type: ignore[arg-type, union-attr]
                         self._at = key
-                        shown[key] = self.text(value)  # type: ignore[arg-type]
+                        shown[key] = self._settled(value)  # type: ignore[arg-type]
+                    else:
+                        shown[key] = value
                     continue
                 if kind is int or kind is float:
                     shown[key] = value if -SMALLEST_CARD < value < SMALLEST_CARD else self._number(value)  # type: ignore[operator, arg-type]
@@ -255,13 +260,13 @@ class Walk:
 
     def _hide_after_options(self, items: list[JsonValue], shown: list[JsonValue]) -> None:
         """Hide what follows `--password`, or a header's secret name, in a flat list of texts."""
-        for place, value in enumerate(items[1:]):
-            for item in (items[place], shown[place]):
-                if type(item) is str and item[:1] in _NAMES_BEGIN and type(value) is str:
-                    label = self._label(item)
-                    is_option = item[0] == "-" and label.kind == "secret" and value[:1] != "-"
+        for place, (written, seen, value) in enumerate(zip(items, shown, items[1:], strict=False), 1):
+            for name in (written,) if seen is written else (written, seen):
+                if type(name) is str and name[:1] in _NAMES_BEGIN and type(value) is str:
+                    label = self._label(name)
+                    is_option = name[0] == "-" and label.kind == "secret" and value[:1] != "-"
                     if is_option or (label.whole_line and not is_field_name(value)):
-                        shown[place + 1] = self._hidden(label, value)
+                        shown[place] = self._hidden(label, value)
                         break
 
     def _pair(self, pair: list[JsonValue], safe: SafePaths | None, depth: int) -> JsonValue:
