@@ -22,7 +22,7 @@ HOLD: Final = 0.002
 
 WORTH: Final = 4
 MOST: Final = 256
-"""Questions of one round."""
+"""Questions of one round: whatever comes after them in the same turn of the loop belongs to the next one."""
 
 PROBE: Final = 64
 
@@ -56,16 +56,13 @@ class Gathering(Generic[G, Q, A]):
             self._loop, self._round, self._size, self._end = loop, {}, 0, None
         if self._end is None:
             self._begin(loop)
-        self._size += 1
-        if self._size == self._wanted and self._end is not None:
-            self._end.cancel()
-            self._end = loop.call_soon(self._finish, loop)
         asked = self._round.get(group)
         if asked is None:
             asked = self._round[group] = _Asked()
         answer: asyncio.Future[A] = loop.create_future()
         asked.questions.append(question)
         asked.answers.append(answer)
+        self._count(loop)
         try:
             return await answer
         except asyncio.CancelledError:
@@ -80,6 +77,17 @@ class Gathering(Generic[G, Q, A]):
         self._wanted = MOST if is_probe else min(self._last_size, MOST)
         if is_probe or self._last_size >= WORTH:
             self._end = loop.call_later(HOLD, self._finish, loop)
+        else:
+            self._end = loop.call_soon(self._finish, loop)
+
+    def _count(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Count a question; the round is over at once where it is full, and with this turn where as many have come."""
+        self._size += 1
+        if self._end is None or self._size not in {self._wanted, MOST}:
+            return
+        self._end.cancel()
+        if self._size == MOST:
+            self._finish(loop)
         else:
             self._end = loop.call_soon(self._finish, loop)
 

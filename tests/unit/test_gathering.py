@@ -145,6 +145,17 @@ def test_a_round_has_a_bound() -> None:
     run(work())
 
 
+def test_no_round_is_larger_than_its_bound_however_many_come_at_once() -> None:
+    asked = Asked()
+
+    async def work() -> None:
+        await asked.ask_all(*range(3 * MOST + 1))
+
+    run(work())
+    assert [len(questions) for _, questions in asked.rounds] == [MOST, MOST, MOST, 1]
+    assert [number for _, questions in asked.rounds for number in questions] == list(range(3 * MOST + 1))
+
+
 def test_groups_are_asked_apart() -> None:
     asked = Asked()
 
