@@ -5,7 +5,7 @@
 | fewer than `WORTH` | at the end of this turn of the loop |
 | more | once as many have come, or after `HOLD` |
 
-Who is the only one of his group in a round asks for himself, which costs no more than without a round.
+Who is the only one of his group in a round asks for himself: no task is made for him.
 
 Every `PROBE`th round takes all of `HOLD`, so that it is noticed when more come than did. Who asks alone, and again when
 he has his answer, so waits in vain once in `PROBE` times, and few callers never wait for many.
