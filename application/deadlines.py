@@ -12,6 +12,9 @@ T = TypeVar("T")
 GRAIN: Final = 0.01
 """Seconds by which a limit may come early, so that it never comes late."""
 
+SHORT: Final = 10 * GRAIN
+"""Seconds below which a limit has a timer of its own and is exact: a grain would be too much of it."""
+
 
 class Deadlines:
     """The limits of the calls in hand."""
@@ -27,12 +30,11 @@ class Deadlines:
         Raises:
             TimeoutError: it took longer, and was cancelled.
         """
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        grain = int((now + seconds) / GRAIN)
-        if grain * GRAIN <= now:
+        if seconds < SHORT:
             async with asyncio.timeout(max(seconds, 0)):
                 return await awaited
+        loop = asyncio.get_running_loop()
+        grain = int((loop.time() + seconds) / GRAIN)
         if loop is not self._loop:  # timers of an earlier loop never come (FC-22)
             self._loop, self._by_grain = loop, {}
         limits = self._by_grain.get(grain)

@@ -22,6 +22,9 @@ PRIMARY_SHARE: Final = 0.5
 RENEWAL_SHARE: Final = 0.1
 """Of the time for an answer about keys, what may go to making the secondary remember seen ones longer."""
 
+UNHURRIED: Final = 10 * HOLD
+"""Seconds for an answer about keys, from which on claims may wait for others."""
+
 FEW: Final = 16
 """Keys up to which a claim is worth gathering with others."""
 
@@ -35,8 +38,8 @@ class DedupCache:
 
     Attributes:
         deadline: seconds after which an answer about keys is given with what is known by then.
-        gathers: whether claims of few keys that come close together are made as one: for targets that claim many as
-            fast as one.
+        gathers: whether claims of few keys that come close together are made as one, unless the deadline is too short
+            to wait: for targets that claim many as fast as one.
     """
 
     primary: KeyStore
@@ -95,7 +98,8 @@ async def check_if_new(
         ttl: how long they are remembered at least.
         seconds: the caller's own time limit, where it is shorter than the cache's.
     """
-    if cache.gathers and len(keys) <= FEW and (seconds is None or seconds >= cache.deadline):
+    is_unhurried = cache.deadline >= UNHURRIED and (seconds is None or seconds >= cache.deadline)
+    if cache.gathers and is_unhurried and len(keys) <= FEW:
         return await cache.together.ask((scope, ttl), keys)
     return (await _check_all(cache, (scope, ttl), [keys], seconds))[0]
 

@@ -159,13 +159,18 @@ class Calls:
         judge = _Judge(self._access, context, method.scope)
         await judge.judge()
         room = asyncio.Semaphore(IN_WORK)
-        work: deque[asyncio.Task[Message]] = deque()
+        work: deque[asyncio.Future[Message]] = deque()
         more = asyncio.Event()
 
-        async def timed(answer: Awaitable[Message], started: float) -> Message:
-            response = await answer
-            self._metrics.observe("grpc_call_seconds", perf_counter() - started, method=name, code="OK")
-            return response
+        def begin(answer: Awaitable[Message], started: float) -> asyncio.Future[Message]:
+            def note(task: asyncio.Future[Message]) -> None:
+                if not task.cancelled() and task.exception() is None:
+                    self._metrics.observe("grpc_call_seconds", perf_counter() - started, method=name, code="OK")
+
+            # The task is the answer's own: one that is cancelled before its first step would never await another's.
+            task = asyncio.ensure_future(answer)
+            task.add_done_callback(note)
+            return task
 
         async def read_all() -> None:
             while True:
@@ -175,8 +180,7 @@ class Calls:
                     return
                 started = perf_counter()
                 await judge.judge()
-                answer = method.answer(_message(raw, read), _seconds_left(context))
-                work.append(asyncio.create_task(timed(answer, started)))
+                work.append(begin(method.answer(_message(raw, read), _seconds_left(context)), started))
                 more.set()
 
         async with self._reading(read_all()) as reader:
@@ -192,6 +196,7 @@ class Calls:
                     if reader.done():
                         break
             finally:
+                reader.cancel()  # first: what it began from now on, nobody would end
                 for task in work:
                     task.cancel()
                 await asyncio.gather(*work, return_exceptions=True)

@@ -1,7 +1,8 @@
 """CONTRACTS § 2: the service over gRPC, in this process, over stores that a test may hold up or break."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from datetime import datetime
 from itertools import count
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from pydantic import SecretStr
@@ -16,6 +18,7 @@ from structlog.testing import capture_logs
 
 from adapters.grpc.gen.interlock.dedup.v1 import dedup_pb2 as pb
 from adapters.grpc.wire import rpc
+from adapters.memory.metrics import MemoryMetrics
 from application import dedup
 from domain.access import Caller
 from domain.errors import Unauthenticated
@@ -329,6 +332,35 @@ async def test_a_stream_takes_a_bounded_number_into_work(store: WatchedKeys, ser
     await sending
     assert answers == 2000
     assert store.most == calls.IN_WORK
+
+
+async def test_a_stream_that_is_cancelled_as_a_request_comes_begins_no_other_and_leaves_none_unawaited() -> None:
+    """What is begun behind its end is claimed for nobody; what is never awaited is complained of on stderr."""
+    answers: list[Coroutine[Any, Any, Message]] = []
+
+    async def claim() -> Message:
+        return pb.CheckManyIfNewResponse()
+
+    def answer(_: Message, __: float | None) -> Awaitable[Message]:
+        answers.append(claim())
+        return answers[-1]
+
+    class Leaving:
+        """A call whose caller leaves in the moment in which its first request is read."""
+
+        async def read(self) -> Message:
+            await asyncio.sleep(0)
+            handling.cancel()
+            return checks("k")
+
+        def time_remaining(self) -> None:
+            return None
+
+    stream = calls.Calls(MemoryMetrics(), None)._stream("CheckStream", calls.Method(answer, "ingest"))
+    handling = asyncio.ensure_future(stream(None, Leaving()))
+    await asyncio.wait([handling])
+    assert handling.cancelled()
+    assert [inspect.getcoroutinestate(one) for one in answers] == [inspect.CORO_CLOSED]
 
 
 async def test_a_bad_request_ends_a_stream_after_the_answers_before_it(server: Served) -> None:

@@ -218,6 +218,27 @@ async def test_it_reconnects_within_two_seconds_of_the_servers_return() -> None:
         await client.aclose()
 
 
+async def test_a_server_that_is_far_away_is_reached() -> None:
+    """TCP, TLS and the first word of the server are several round trips: more than a tenth of a second, far away."""
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65_536):
+            writer.write(data)
+        writer.close()
+
+    async with served(WatchedKeys()) as server:
+
+        async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await asyncio.sleep(0.4)
+            inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", server.port)
+            await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer))
+
+        async with await asyncio.start_server(forward, "127.0.0.1", 0) as front:
+            port = front.sockets[0].getsockname()[1]
+            async with DedupClient(f"127.0.0.1:{port}", deadline=10) as client:
+                assert await client.check(PRICING, ["a"]) == Verdict([True], degraded=False)
+
+
 async def test_nobody_waits_for_a_client_that_is_closed() -> None:
     store = WatchedKeys()
     store.gate.clear()

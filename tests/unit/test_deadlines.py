@@ -29,6 +29,16 @@ def test_what_takes_too_long_is_cancelled_in_time(seconds: float) -> None:
     assert ended == ["cancelled"]
 
 
+@pytest.mark.parametrize("start", [0, GRAIN / 10, 0.7 * GRAIN])
+@pytest.mark.parametrize("seconds", [GRAIN / 5, GRAIN, 1.1 * GRAIN, 2.5 * GRAIN, 0.2, 1.0])
+def test_no_limit_comes_early_by_more_than_a_tenth(start: float, seconds: float) -> None:
+    async def work() -> str:
+        await asyncio.sleep(start)
+        return await Deadlines().within(seconds, asyncio.sleep(0.89 * seconds, "given"))
+
+    assert run(work())[0] == "given"
+
+
 def test_what_ends_in_time_is_given_or_raised() -> None:
     async def fail() -> None:
         await asyncio.sleep(0.05)

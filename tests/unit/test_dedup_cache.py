@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,9 +12,10 @@ from adapters.memory.metrics import MemoryMetrics
 from application import dedup
 from application.deadlines import GRAIN
 from application.dedup import DedupCache, Existence, KeyCount, Value
-from application.gathering import HOLD
+from application.gathering import HOLD, PROBE
 from domain.dedup import Verdict, make_scope
 from domain.errors import Unavailable
+from tests import dedup_targets
 from tests.dedup_targets import FAILING, Mode, ScriptedTarget
 from tests.virtual_time import VirtualLoop, run
 
@@ -168,6 +170,29 @@ def test_r206_a_hanging_target_never_delays_an_answer_past_its_deadline(
     assert told.is_new == [N]
     assert measured <= took + 1e-9
     assert measured == pytest.approx(took, abs=HOLD + GRAIN if Rig.gathers else 1e-9)
+
+
+@pytest.mark.parametrize("deadline", [0.001, HOLD, 2 * HOLD, dedup.UNHURRIED, 0.1])
+def test_a_store_that_answers_within_half_of_a_short_deadline_is_heard(
+    deadline: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for other claims where that would be most of his time."""
+    monkeypatch.setattr(dedup_targets, "SLOW_SECONDS", deadline / 2)
+    rig = Rig("slow", None)
+    cache = replace(rig.cache, deadline=deadline)
+
+    async def check(key: str) -> tuple[bool, float]:
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        told = await dedup.check_if_new(cache, SCOPE, [key], HOUR)
+        return told.degraded, loop.time() - start
+
+    async def work() -> list[tuple[bool, float]]:
+        return [await check(str(number)) for number in range(2 * PROBE)]
+
+    told, _ = run(work())
+    assert {degraded for degraded, _ in told} == {False}
+    assert max(took for _, took in told) <= deadline
 
 
 @pytest.mark.parametrize("seconds", [None, 0.3, -1.0])

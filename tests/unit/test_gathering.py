@@ -116,7 +116,7 @@ def test_many_that_come_one_by_one_are_found_and_then_gathered() -> None:
 
 def test_few_that_come_one_by_one_are_not_held() -> None:
     asked = Asked()
-    run(_trickle(asked, 10 * PROBE, HOLD / (WORTH - 2)))
+    run(_trickle(asked, 10 * PROBE, HOLD / (WORTH - 1)))
     sizes = [len(questions) for _, questions in asked.rounds]
     assert sizes.count(1) >= 0.9 * len(sizes)
 
@@ -145,6 +145,17 @@ def test_a_round_has_a_bound() -> None:
     run(work())
 
 
+def test_no_round_is_larger_than_its_bound_however_many_come_at_once() -> None:
+    asked = Asked()
+
+    async def work() -> None:
+        await asked.ask_all(*range(3 * MOST + 1))
+
+    run(work())
+    assert [len(questions) for _, questions in asked.rounds] == [MOST, MOST, MOST, 1]
+    assert [number for _, questions in asked.rounds for number in questions] == list(range(3 * MOST + 1))
+
+
 def test_groups_are_asked_apart() -> None:
     asked = Asked()
 
@@ -153,6 +164,34 @@ def test_groups_are_asked_apart() -> None:
 
     run(work())
     assert asked.rounds == [("x", [1, 2]), ("y", [3])]
+
+
+def test_those_who_share_no_group_are_not_held() -> None:
+    asked = Asked()
+
+    async def work() -> list[float]:
+        tasks = []
+        for question in range(3000):
+            tasks.append(asyncio.create_task(asked.ask_all(question, group=str(question))))
+            await asyncio.sleep(HOLD / 10)
+        return await asyncio.gather(*tasks)
+
+    took, _ = run(work())
+    assert sum(seconds > asked.seconds + 1e-9 for seconds in took) <= 0.2 * len(took)
+
+
+def test_who_is_alone_in_his_group_ends_his_question_as_he_goes() -> None:
+    asked = Asked(seconds=1)
+
+    async def work() -> None:
+        tasks = [asyncio.create_task(asked.gathering.ask(str(number), number)) for number in range(3)]
+        await asyncio.sleep(0.1)
+        tasks[0].cancel()
+        await asyncio.wait([tasks[0]])
+        assert asked.ended == 1
+        assert await asyncio.gather(*tasks[1:]) == [("1", 1), ("2", 2)]
+
+    run(work())
 
 
 def test_a_failure_is_raised_where_it_was_asked_and_ends_there() -> None:
