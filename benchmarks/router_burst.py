@@ -28,7 +28,8 @@ from domain.routing import EVENTS, EXPORTS, RoutingRules
 from entrypoints.engines.router import make_router, make_starter, open_stores, open_temporal
 from entrypoints.engines.skip_list import SkipListEngine
 from entrypoints.settings import read_variables
-from tests.temporal_engines import server, until
+from tests.temporal_engines import server
+from tests.waiting import until
 
 ROUNDS = 3
 NUMBER = 100
@@ -129,7 +130,7 @@ async def measure(address: str, folder: Path) -> None:
                 EXPORTS,
             }
 
-        await until(is_there, 60)
+        await until(is_there)
         client = await open_temporal(settings.temporal).client()
         await events_start_to_run(router, client)
         rounds = []

@@ -17,7 +17,8 @@ from domain.routing import Offer
 from entrypoints.engines.router import open_stores
 from entrypoints.settings import read_variables
 from tests.entrypoints.test_router_must_hold import DELIVERIES, PROCESSES, WORKFLOW, an_event, deliver
-from tests.temporal_engines import server, until
+from tests.temporal_engines import server
+from tests.waiting import until
 
 EVENTS = 2000
 
@@ -35,7 +36,7 @@ async def runs(address: str) -> int:
     async def all_listed() -> bool:
         return (await client.count_workflows()).count >= EVENTS
 
-    await until(all_listed, 60)
+    await until(all_listed)
     return (await client.count_workflows()).count
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sysconfig
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -93,11 +93,3 @@ def shared_address() -> Iterator[str]:
         return
     with server() as one:
         yield one.address
-
-
-async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 20.0) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + seconds
-    while not await holds():
-        assert time.monotonic() < deadline, "it did not become true in time"
-        await asyncio.sleep(0.1)

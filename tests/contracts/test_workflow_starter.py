@@ -23,8 +23,8 @@ from domain.routing import CATCH_ALL, StartRequest
 from tests.contracts.workflow_history import WorkflowHistoryContract
 from tests.contracts.workflow_starter import WORKFLOW, State, WorkflowStarterContract
 from tests.examples import START, an_envelope
-from tests.temporal_engines import until
 from tests.temporal_workflows import ReportRunCompletedEventWorkflow
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 

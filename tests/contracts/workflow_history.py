@@ -8,7 +8,7 @@ from ports.clock import Clock
 from ports.workflow_history import WorkflowHistory
 from ports.workflow_starter import WorkflowStarter
 from tests.contracts.workflow_starter import SECONDS, Server, State, a_request
-from tests.temporal_engines import until
+from tests.waiting import until
 
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -5,15 +5,17 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
+import pytest
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
+from pydantic import SecretStr
 
 from adapters.grpc.client import DedupClient
 from adapters.grpc.gen.interlock.dedup.v1 import dedup_pb2 as pb
@@ -22,8 +24,9 @@ from adapters.memory.key_store import MemoryKeyStore
 from adapters.memory.metrics import MemoryMetrics
 from adapters.system.clock import SystemClock
 from application.dedup import DedupCache
+from domain.access import Caller
 from domain.dedup import Scope, make_scope
-from domain.errors import Unavailable
+from domain.errors import Unauthenticated, Unavailable
 from entrypoints.grpc.calls import Calls
 from entrypoints.grpc.dedup import DedupService
 from entrypoints.grpc.server import Listening, serving
@@ -162,6 +165,13 @@ def checks(*keys: str, service_code: str = "pricing", run_id: str = "run-1") -> 
     return pb.CheckManyIfNewRequest(service_code=service_code, run_id=run_id, keys=keys)
 
 
+async def refused(call: Any) -> grpc.aio.AioRpcError:
+    """Give the error that a call ends with."""
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await call
+    return error.value
+
+
 def fields_at_fault(error: grpc.aio.AioRpcError) -> list[str]:
     """Give the fields that an error's google.rpc.BadRequest names."""
     for name, value in error.trailing_metadata() or ():
@@ -244,8 +254,15 @@ def interlock(*arguments: str, stdin: str = "", **variables: str) -> "subprocess
     )
 
 
-async def until(holds: Callable[[], bool], seconds: float = 10) -> None:
-    """Wait until something holds that other tasks bring about."""
-    async with asyncio.timeout(seconds):
-        while not holds():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.005)
+class Tokens:
+    """Knows two tokens, until it forgets them."""
+
+    def __init__(self) -> None:
+        self.known = {"crawler": Caller("crawler", ["ingest"]), "admin": Caller("admin", ["view", "operate"])}
+
+    async def identify(self, token: SecretStr, now: datetime, /) -> Caller:
+        assert now.tzinfo is not None
+        caller = self.known.get(token.get_secret_value())
+        if caller is None:
+            raise Unauthenticated(token_shown=True)
+        return caller

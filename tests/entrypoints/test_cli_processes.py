@@ -7,8 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 from domain.access import LOCAL
 from entrypoints.local_bus import LOCAL_ACCOUNT
 from tests.examples import an_envelope
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 BATCH = {"Content-Type": "application/cloudevents-batch+json"}
@@ -30,7 +30,7 @@ class Process:
     def __init__(self, process: "subprocess.Popen[str]", log: Path) -> None:
         self.process = process
         self.log = log
-        until(lambda: "listens on http" in log.read_text() or process.poll() is not None)
+        wait_until(lambda: "listens on http" in log.read_text() or process.poll() is not None)
         address = re.search(r"listens on (http://\S+)", log.read_text())
         assert address, log.read_text()
         self.client = httpx.Client(base_url=address[1], timeout=10)
@@ -40,13 +40,6 @@ class Process:
         self.client.close()
         self.process.send_signal(number)
         return self.process.wait(15)
-
-
-def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not done():
-        assert time.monotonic() < deadline, "nothing came of it in 20 seconds"
-        time.sleep(0.02)
 
 
 @contextmanager
@@ -81,7 +74,7 @@ def test_dev_takes_an_event_through_its_life(tmp_path: Path) -> None:
     with running(tmp_path, "dev", "--no-router") as dev:
         answer = dev.client.post("/v1/events", json=[an_envelope("e1").attributes()], headers=BATCH)
         assert (answer.status_code, answer.json()["accepted"]) == (202, ["e1"])
-        until(lambda: state_of(dev.client, "e1") == "to_review")
+        wait_until(lambda: state_of(dev.client, "e1") == "to_review")
         move = dev.client.post("/v1/events/e1/transitions", json={"to": "open"})
         assert (move.status_code, move.json()["actor"]) == (201, LOCAL.name)
         history = dev.client.get("/v1/events/e1/history").json()["items"]
@@ -122,7 +115,7 @@ def test_dev_killed_mid_way_and_started_again_has_every_accepted_event_once(tmp_
         return [item["event_id"] for item in every(client, "/v1/events", state="to_review")]
 
     with running(tmp_path, "dev", "--no-router", INTERLOCK_LIFECYCLE__VISIBILITY_SECONDS="2") as dev:
-        until(lambda: len(listed(dev.client)) >= len(accepted))
+        wait_until(lambda: len(listed(dev.client)) >= len(accepted))
         assert sorted(listed(dev.client)) == sorted(accepted)
         activity = every(dev.client, "/v1/activity", account=LOCAL_ACCOUNT)
         assert sorted(item["id"] for item in activity) == sorted(accepted)

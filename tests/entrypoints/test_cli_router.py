@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from entrypoints.settings import Settings
 from tests.entrypoints.cli import Interlock
 from tests.examples import START, an_envelope
 from tests.redis_engines import free_port
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 TYPE = "ReportRunCompletedEvent"
@@ -189,13 +189,6 @@ def a_worker(folder: Path, address: str, *more: str) -> Iterator["subprocess.Pop
         process.wait()
 
 
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline, "it did not become true in time"
-        time.sleep(0.1)
-
-
 def queues_served(folder: Path) -> list[tuple[str, ...]]:
     offers: list[Offer] = with_stores(folder, lambda stores: stores.catalog.offers())
     return sorted(offer.task_queues for offer in offers if offer.until > datetime.now(UTC))
@@ -213,7 +206,7 @@ def is_alive(pid: int) -> bool:
 def test_r306_each_task_queue_is_a_process_and_all_end_together(tmp_path: Path, temporal_address: str) -> None:
     more = ("--workflows", "tests.temporal_workflows")
     with a_worker(tmp_path, temporal_address, *more) as worker:
-        until(lambda: queues_served(tmp_path) == [("events",), ("exports",)])
+        wait_until(lambda: queues_served(tmp_path) == [("events",), ("exports",)])
         both = children(worker.pid)
         assert len(both) == 2
         worker.send_signal(signal.SIGTERM)
@@ -228,14 +221,14 @@ def test_a_process_that_ends_by_itself_ends_the_others_and_a_killed_parent_leave
     tmp_path: Path, temporal_address: str
 ) -> None:
     with a_worker(tmp_path, temporal_address) as worker:
-        until(lambda: len(children(worker.pid)) == 2 and len(queues_served(tmp_path)) == 2)
+        wait_until(lambda: len(children(worker.pid)) == 2 and len(queues_served(tmp_path)) == 2)
         one, other = children(worker.pid)
         os.kill(one, signal.SIGKILL)
         assert worker.wait(30) == 1
         assert not is_alive(other)
     assert "a process ended by itself, so all were stopped" in (tmp_path / "log").read_text()
     with a_worker(tmp_path, temporal_address) as worker:
-        until(lambda: len(children(worker.pid)) == 2 and len(queues_served(tmp_path)) == 4)
+        wait_until(lambda: len(children(worker.pid)) == 2 and len(queues_served(tmp_path)) == 4)
         both = children(worker.pid)
         worker.kill()
-        until(lambda: not any(map(is_alive, both)))
+        wait_until(lambda: not any(map(is_alive, both)))

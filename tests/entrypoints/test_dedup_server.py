@@ -30,8 +30,9 @@ from adapters.grpc.pem import Tls
 from adapters.grpc.wire import rpc
 from domain.dedup import make_scope
 from domain.errors import Misconfigured, Unavailable
-from tests.entrypoints.dedup_server import ROOT, a_check, interlock, reached, server_process, until
+from tests.entrypoints.dedup_server import ROOT, a_check, interlock, reached, server_process
 from tests.redis_engines import free_port
+from tests.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_loop")]
 
@@ -42,8 +43,12 @@ MEMORY = {"INTERLOCK_DEDUP__BACKEND": "memory"}
 
 @pytest.fixture
 def shared(tmp_path: Path) -> dict[str, str]:
-    """Settings of a backend that processes share."""
-    return {"INTERLOCK_DEDUP__BACKEND": "sqlite", "INTERLOCK_DATA_DIR": str(tmp_path)}
+    """Settings of a backend that processes share, with time for a disk that is busy."""
+    return {
+        "INTERLOCK_DEDUP__BACKEND": "sqlite",
+        "INTERLOCK_DEDUP__DEADLINE_SECONDS": "10",
+        "INTERLOCK_DATA_DIR": str(tmp_path),
+    }
 
 
 async def test_fc11_sigterm_with_twenty_calls_in_hand() -> None:

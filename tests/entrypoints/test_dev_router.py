@@ -18,8 +18,9 @@ from domain.errors import Misconfigured
 from entrypoints import temporal_server
 from entrypoints.temporal_server import dev_server, end_left_over, missing
 from tests.entrypoints.dedup_server import interlock
-from tests.entrypoints.test_cli_processes import Process, running, until
+from tests.entrypoints.test_cli_processes import Process, running
 from tests.examples import an_envelope
+from tests.waiting import wait_until
 
 MODULE = "entrypoints.demo.workflows"
 
@@ -30,7 +31,7 @@ def dev(folder: Path) -> Iterator[tuple[Process, str, int]]:
     try:
         with running(folder, "dev", "--workflows", MODULE) as process:
             pattern = re.compile(r"Temporal listens on (\S+) \(process (\d+)\)")
-            until(lambda: pattern.search(process.log.read_text()) is not None)
+            wait_until(lambda: pattern.search(process.log.read_text()) is not None)
             found = pattern.search(process.log.read_text())
             assert found is not None
             yield process, found[1], int(found[2])
@@ -62,8 +63,8 @@ def test_dev_routes_what_is_published_and_takes_its_server_along(tmp_path: Path)
         for _ in range(2):
             sent = interlock("events", "publish", "-", stdin=text, **variables)
             assert sent.stdout == "published 3, refused 0\n", sent.stderr
-        until(lambda: len(asyncio.run(runs(address))) == 2)
-        until(lambda: {status for _, status in asyncio.run(runs(address))} == {"COMPLETED"})
+        wait_until(lambda: len(asyncio.run(runs(address))) == 2)
+        wait_until(lambda: {status for _, status in asyncio.run(runs(address))} == {"COMPLETED"})
         (caught, started) = (run_id for run_id, _ in sorted(asyncio.run(runs(address)), reverse=True))
         assert started == "FlightDelayedWorkflow-e1"
         assert re.fullmatch(r"UnmatchedEventWorkflow-~[0-9a-f]{64}-e2", caught)
@@ -84,7 +85,7 @@ def test_what_waited_for_dev_is_started_by_the_workflows_that_dev_brings(tmp_pat
     text = an_envelope("e1", type="FlightDelayed").to_json()
     interlock("events", "publish", "-", stdin=text, INTERLOCK_DATA_DIR=str(tmp_path / "data"))
     with dev(tmp_path) as (process, address, _):
-        until(lambda: asyncio.run(runs(address)) == [("FlightDelayedWorkflow-e1", "COMPLETED")])
+        wait_until(lambda: asyncio.run(runs(address)) == [("FlightDelayedWorkflow-e1", "COMPLETED")])
         assert process.end(signal.SIGTERM) == 0
 
 
@@ -94,14 +95,14 @@ def test_dev_that_was_killed_finds_its_server_and_its_workflows_again(tmp_path: 
     text = an_envelope("e1", type="FlightDelayed").to_json()
     with dev(tmp_path) as (process, address, first):
         interlock("events", "publish", "-", stdin=text, **variables)
-        until(lambda: asyncio.run(runs(address)) == [("FlightDelayedWorkflow-e1", "COMPLETED")])
+        wait_until(lambda: asyncio.run(runs(address)) == [("FlightDelayedWorkflow-e1", "COMPLETED")])
         process.end(signal.SIGKILL)
         assert is_alive(first)
     with dev(tmp_path) as (process, address, second):
         assert second != first
         assert not is_alive(first)
         interlock("events", "publish", "-", stdin=text, **variables)
-        until(lambda: '"already_started": 1' in process.log.read_text())
+        wait_until(lambda: '"already_started": 1' in process.log.read_text())
         assert len(asyncio.run(runs(address))) == 1
         assert process.end(signal.SIGINT) == 0
     assert not is_alive(second)
@@ -111,13 +112,13 @@ def test_a_server_that_ends_under_dev_is_started_again_where_it_was_and_said_so(
     variables = {"INTERLOCK_DATA_DIR": str(tmp_path / "data")}
     with dev(tmp_path) as (process, address, first):
         of_its_type = {"type": "FlightDelayed"}
-        until(lambda: process.client.get("/v1/router/explain", params=of_its_type).json()["outcome"] == "start")
+        wait_until(lambda: process.client.get("/v1/router/explain", params=of_its_type).json()["outcome"] == "start")
         os.kill(first, signal.SIGKILL)
         text = an_envelope("e1", type="FlightDelayed").to_json()
         assert interlock("events", "publish", "-", stdin=text, **variables).returncode == 0
         pattern = re.compile(rf"Temporal listens on {re.escape(address)} \(process (\d+)\)")
-        until(lambda: len(pattern.findall(process.log.read_text())) == 2)
-        until(lambda: asyncio.run(runs(address)) == [("FlightDelayedWorkflow-e1", "COMPLETED")])
+        wait_until(lambda: len(pattern.findall(process.log.read_text())) == 2)
+        wait_until(lambda: asyncio.run(runs(address)) == [("FlightDelayedWorkflow-e1", "COMPLETED")])
         assert "Temporal ended by itself (code -9) and is started again" in process.log.read_text()
         second = int(pattern.findall(process.log.read_text())[1])
         assert process.end(signal.SIGTERM) == 0
@@ -151,7 +152,8 @@ def left_over(folder: Path) -> "subprocess.Popen[bytes]":
     """Start what looks like the server of a folder, and leave it."""
     sleep = "import time; time.sleep(60)"
     process = subprocess.Popen([sys.executable, "-c", sleep, "x" * 300, str(temporal_server._database(folder))])
-    until(lambda: str(folder) in temporal_server._command_of(process.pid))  # its arguments are set a moment after it is
+    # Its arguments are set a moment after it is there.
+    wait_until(lambda: str(folder) in temporal_server._command_of(process.pid))
     (folder / "pid").write_text(f"{process.pid}\n")
     return process
 

@@ -7,18 +7,12 @@ import pytest
 
 from adapters.grpc.gen.interlock.dedup.v1 import dedup_pb2 as pb
 from adapters.grpc.wire import rpc
-from tests.entrypoints.dedup_server import WatchedKeys, a_check, checks, fields_at_fault, served
+from tests.entrypoints.dedup_server import WatchedKeys, a_check, checks, fields_at_fault, refused, served
 
 pytestmark = pytest.mark.anyio
 
 NO_MESSAGES = (b"\xff\xff\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x02\xff\xfe", b"\x08")
 """A broken tag, a field longer than the rest, text that is no UTF-8, and a number that is missing."""
-
-
-async def refused(call: Any) -> grpc.aio.AioRpcError:
-    with pytest.raises(grpc.aio.AioRpcError) as error:
-        await call
-    return error.value
 
 
 @pytest.mark.parametrize("raw", NO_MESSAGES)

@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.entrypoints.test_cli_processes import running, until
+from tests.entrypoints.test_cli_processes import running
+from tests.waiting import wait_until
 
 JSON = {"Content-Type": "application/json"}
 
@@ -35,7 +36,7 @@ def test_r501_a_message_that_was_answered_survives_the_death_of_the_process(tmp_
     with running(tmp_path, "api", "serve", "--insecure") as api, ThreadPoolExecutor(4) as senders:
         url = str(api.client.base_url)
         sending = [senders.submit(post, sender) for sender in range(4)]
-        until(lambda: len(answered) >= answers)
+        wait_until(lambda: len(answered) >= answers)
         api.process.kill()
         api.process.wait()
         stopped.set()

@@ -31,8 +31,9 @@ from entrypoints.aws_lambda.router import RouterRuntime
 from tests import temporal_engines
 from tests.entrypoints.lambda_events import Context
 from tests.examples import an_envelope
-from tests.temporal_engines import TemporalServer, until
+from tests.temporal_engines import TemporalServer
 from tests.temporal_workflows import ReportRunCompletedEventWorkflow
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 TYPE = "ReportRunCompletedEvent"
@@ -139,13 +140,13 @@ def test_r304_400_events_5_deliveries_4_processes_one_run_each(tmp_path: Path, t
             env={"PATH": "", **variables(tmp_path, temporal_address)},
         )
         try:
-            await until(lambda: closed(EVENTS), 60)
+            await until(lambda: closed(EVENTS), seconds=60)
             first = await runs_of(client, prefix)
             assert set(first.values()) == {1}
             assert len(first) == EVENTS
             again = await asyncio.to_thread(deliver, tmp_path, temporal_address, [events])
             assert again == {"started": FAILING, "already_started": EVENTS - FAILING}
-            await until(lambda: closed(EVENTS + FAILING), 60)
+            await until(lambda: closed(EVENTS + FAILING), seconds=60)
         finally:
             worker.terminate()
             assert await worker.wait() == 0

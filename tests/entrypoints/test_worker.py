@@ -30,6 +30,7 @@ from entrypoints.settings import Settings
 from entrypoints.wiring import make_platform, open_engine
 from entrypoints.worker.transitions import Consumption, consume
 from tests.examples import STATES, an_envelope
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 HOW = Consumption(
@@ -137,18 +138,6 @@ class World:
 
     async def states(self, event_id: str) -> list[str]:
         return [fact.to_state for fact in (await self.store.stream(event_id)).history]
-
-
-async def until(done: Callable[[], bool | Awaitable[bool]], worker: "asyncio.Task[None] | None" = None) -> None:
-    async with asyncio.timeout(20):
-        while True:
-            answer = done()
-            if answer if isinstance(answer, bool) else await answer:
-                return
-            if worker is not None and worker.done():
-                await worker
-                raise AssertionError("the worker ended by itself")
-            await asyncio.sleep(0.005)
 
 
 def batches(logs: Sequence[Any]) -> list[dict[str, Any]]:

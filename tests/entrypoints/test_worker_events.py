@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -29,6 +29,7 @@ from domain.retry import RetryRule
 from domain.routing import EVENTS, Offer, Started, StartRequest
 from entrypoints.worker.events import Draining, drain
 from tests.examples import START, an_envelope
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -95,12 +96,6 @@ class World:
         """Add up what the worker said of its batches."""
         names = ("received", "started", "already_started", "skipped", "caught", "returned")
         return {name: sum(line[name] for line in self.lines if line["event"] == "batch") for name in names}
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.002)
 
 
 def an_event(event_id: str, **more: Any) -> Envelope:

@@ -7,7 +7,7 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -35,6 +35,7 @@ from entrypoints.settings import Settings
 from entrypoints.worker.intake import Gathering, process
 from ports.object_store import ObjectStore
 from tests.examples import an_envelope
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 HOW = Gathering(
@@ -124,18 +125,6 @@ class World:
     def kept(self, kind: str) -> list[RawMessage]:
         found = [data for name, data in self.objects._objects.items() if name.startswith(f"{kind}/")]
         return [read_line(line) for data in found for line in split_lines(data)]
-
-
-async def until(done: Callable[[], bool | Awaitable[bool]], worker: "asyncio.Task[None] | None" = None) -> None:
-    async with asyncio.timeout(60):
-        while True:
-            answer = done()
-            if answer if isinstance(answer, bool) else await answer:
-                return
-            if worker is not None and worker.done():
-                await worker
-                raise AssertionError("the worker ended by itself")
-            await asyncio.sleep(0.005 if isinstance(answer, bool) else 0.2)
 
 
 def event(number: int) -> str:

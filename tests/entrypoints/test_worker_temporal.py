@@ -32,7 +32,8 @@ from tests import temporal_engines
 from tests.entrypoints.http_api import ListedReports
 from tests.examples import an_envelope
 from tests.redis_engines import free_port
-from tests.temporal_engines import TemporalServer, until
+from tests.temporal_engines import TemporalServer
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,8 @@ from adapters.grpc.wire import rpc
 from domain.dedup import Scope, Verdict, make_scope
 from domain.errors import Invalid, Unavailable
 from tests.contracts.key_store import HOUR, PRICING
-from tests.entrypoints.dedup_server import DOWN, WatchedKeys, served, until
+from tests.entrypoints.dedup_server import DOWN, WatchedKeys, served
+from tests.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_loop")]
 

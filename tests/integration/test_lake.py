@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from entrypoints.engines.lake import open_table
 from tests import nasty
 from tests.contracts.event_table import declared, event, load, message, packed
 from tests.lakes import asked, put_all, quarantine_of, rows_of, settings_of
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -99,10 +100,10 @@ def test_worker_processes_end_with_a_job_that_is_killed(tmp_path: Path) -> None:
     rnd = random.Random(1)
     put_all(tmp_path, [message(n, event(f"e{n}", data=rnd.randbytes(2000).hex())) for n in range(3000)], 1000)
     job = command(tmp_path, "daily-job", "--date", "2026-01-31")
-    until(lambda: any((tmp_path / "spill").rglob("*.arrow")))  # the workers are at work
+    wait_until(lambda: any((tmp_path / "spill").rglob("*.arrow")))  # the workers are at work
     job.kill()
     job.communicate()
-    until(lambda: not group_of(job.pid))
+    wait_until(lambda: not group_of(job.pid))
 
 
 def group_of(leader: int) -> list[int]:
@@ -114,13 +115,6 @@ def group_of(leader: int) -> list[int]:
             if int(fields[2]) == leader and fields[0] != "Z":
                 found.append(int(entry.name))
     return found
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 async def test_fc47_files_that_were_written_without_a_commit_are_nobodys(

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -15,6 +15,7 @@ from adapters.redis.target import Target
 from adapters.redis.wire import Wire, command
 from domain.errors import Unavailable
 from tests.fake_redis import FakeRedis, running
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -73,7 +74,7 @@ async def test_no_caller_is_handed_the_reply_of_another(seed: int) -> None:
                     if chance.random() < 0.2:
                         await asyncio.sleep(0)
         fake.death = fake.delay = 0.0
-        await _until(lambda: len(pool._wires) == 3, 2)
+        await until(lambda: len(pool._wires) == 3, seconds=2)
         async with asyncio.timeout(1):  # every place is free again: as many calls as there are places, at once
             async with asyncio.TaskGroup() as tasks:
                 last = [tasks.create_task(echo(pool, b"end%d" % name)) for name in range(15)]
@@ -159,7 +160,7 @@ async def test_fc02_stale_connections_are_replaced_and_the_call_succeeds(monkeyp
     async with running(fake), pool_to(fake, connections=3) as pool:
         await echo(pool, b"first")
         for turn in range(1, 7):
-            await _until(lambda turn=turn: fake.connections == 3 * turn)  # type: ignore[misc]
+            await until(lambda turn=turn: fake.connections == 3 * turn)  # type: ignore[misc]
             await asyncio.sleep(0.06)
             for writer in list(fake.writers):
                 writer.transport.abort()
@@ -215,7 +216,7 @@ async def test_a_connection_that_ends_before_it_is_used_is_replaced() -> None:
         try:
             with pytest.raises(Unavailable):
                 await echo(pool, b"x")
-            await _until(lambda: len(pool._wires) == 2)
+            await until(lambda: len(pool._wires) == 2)
             assert await echo(pool, b"x") == b"x"
             assert made[0] not in pool._wires
         finally:
@@ -276,7 +277,7 @@ async def test_a_server_that_speaks_otherwise_is_unavailable(nonsense: bytes) ->
     async with running(fake), pool_to(fake, connections=1) as pool:
         with contextlib.suppress(Unavailable):  # one good reply, and one that nobody asked for, is an answer
             assert await echo(pool, b"odd") == b"OK"
-        await _until(lambda: fake.connections == 2)
+        await until(lambda: fake.connections == 2)
         assert await echo(pool, b"fine", again=True) == b"OK"
 
 
@@ -291,14 +292,14 @@ async def test_fc02_a_replica_makes_all_connections_be_replaced_and_the_call_suc
         pool = Pool(connect, chosen)
         try:
             await echo(pool, b"first")
-            await _until(lambda: old.connections == 3)
+            await until(lambda: old.connections == 3)
             old.answer = lambda _: b"-READONLY You can't write against a read only replica.\r\n"
             old.delay = 0.01  # so that some answers come when others have led to new connections
             primary = new
             async with asyncio.TaskGroup() as tasks:
                 asked = [tasks.create_task(echo(pool, b"%d" % number)) for number in range(50)]
             assert [task.result() for task in asked] == [b"%d" % number for number in range(50)]
-            await _until(lambda: new.connections == 3 and not old.writers)
+            await until(lambda: new.connections == 3 and not old.writers)
             assert old.connections == 3
         finally:
             await pool.aclose()
@@ -351,9 +352,3 @@ async def test_fc09_a_mistake_of_ours_surfaces() -> None:
         with pytest.raises(KeyError, match="a mistake"):
             await echo(pool, b"x")
     await pool.aclose()
-
-
-async def _until(holds: Callable[[], bool], seconds: float = 3.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not holds():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.005)
