@@ -24,7 +24,7 @@ dev: $(STAMP) ## API and workers on this machine, embedded
 	@$(BIN)/interlock dev
 
 test: $(STAMP) ## every test
-	@$(BIN)/python -m pytest -n auto
+	@$(BIN)/python -m pytest -n auto --dist loadfile
 
 # The tests go last, so that pytest's summary is the last thing printed.
 check: format-check lint imports types ## all that CI runs

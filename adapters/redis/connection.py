@@ -175,6 +175,7 @@ class Pool:
     async def _stop(self, reason: str) -> None:
         self._is_closed, self._failure = True, reason
         if self._keeper is not None:
+            self._short.set()
             self._keeper.cancel()
             await asyncio.wait([self._keeper])
         self._wake(len(self._waiting))
@@ -253,9 +254,9 @@ class Pool:
             self._wake(len(self._waiting))
 
     async def _keep(self) -> None:
-        """Keep as many connections as are wanted, for ever."""
+        """Keep as many connections as are wanted, until told to stop: libraries may swallow a cancellation."""
         loop, pause = asyncio.get_running_loop(), 0.0
-        while True:
+        while not self._is_closed:
             start = loop.time()
             self._short.clear()
             try:

@@ -1,14 +1,16 @@
-"""The client of the dedup service keeps the contract of the key store, against a server process."""
+"""The client of the dedup service keeps the contract of the key store, against a server over a store in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
 from adapters.grpc.client import DedupClient
 from adapters.grpc.key_store import GrpcKeyStore
+from adapters.memory.key_store import MemoryKeyStore
+from adapters.system.clock import SystemClock
 from tests.contracts.key_store import KeyStoreContract, LetPass
-from tests.entrypoints.dedup_server import ServerProcess, server_process
+from tests.entrypoints.dedup_server import served
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_loop")]
 
@@ -17,13 +19,11 @@ class TestGrpcKeyStore(KeyStoreContract):
     adapter = "adapters.grpc.key_store"
 
     @pytest.fixture
-    def server(self) -> Iterator[ServerProcess]:
-        with server_process(variables={"INTERLOCK_DEDUP__BACKEND": "memory"}) as server:
-            yield server
-
-    @pytest.fixture
-    async def store(self, server: ServerProcess) -> AsyncIterator[GrpcKeyStore]:
-        async with DedupClient(server.address, deadline=10) as client:
+    async def store(self) -> AsyncIterator[GrpcKeyStore]:
+        async with (
+            served(MemoryKeyStore(SystemClock())) as server,
+            DedupClient(f"127.0.0.1:{server.port}", deadline=10) as client,
+        ):
             yield GrpcKeyStore(client)
 
     @pytest.fixture

@@ -352,3 +352,24 @@ async def test_fc09_a_mistake_of_ours_surfaces() -> None:
         with pytest.raises(KeyError, match="a mistake"):
             await echo(pool, b"x")
     await pool.aclose()
+
+
+async def test_closing_ends_where_a_library_swallows_the_cancellation() -> None:
+    """As redis-py does now and then, while it asks a Sentinel for the next connection's address."""
+    fake = FakeRedis(0)
+    asked = asyncio.Event()
+
+    async def connect() -> Wire:
+        if len(pool._wires) == 1:
+            asked.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+        return await dial(fake.address, Target("single", (fake.address,)), Settings())
+
+    async with running(fake):
+        pool = Pool(connect, Settings())
+        assert await echo(pool, b"a") == b"a"
+        await asked.wait()
+        async with asyncio.timeout(5):
+            await pool.aclose()
+        await until(lambda: not pool._wires)
