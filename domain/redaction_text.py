@@ -153,7 +153,7 @@ def mask_cards(text: str, mark: Mark) -> str:
         digits = run[0].replace(" ", "")
         if not digits.isdigit():
             digits = digits.translate(BETWEEN_DIGITS)
-        if is_card(digits) and text[end : end + 1] not in _HEX and not _continues(text, run.start()):
+        if text[end : end + 1] not in _HEX and is_card(digits) and not _continues(text, run.start()):
             parts += text[done : run.start()], mark("card", digits)
             done = end
             run = _MANY_DIGITS.search(text, end) if len(text) - end >= MIN_CARD else None

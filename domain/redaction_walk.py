@@ -137,15 +137,18 @@ class Walk:
 
     def _settled(self, text: str) -> str:
         """Mask a text until that changes nothing any more, so that doing it again would not either."""
-        if is_time(text):
+        if text[0].isdigit() and is_time(text):
             return text
-        notes = self._notes
+        shown, is_final = self._pass(text)
+        if is_final or shown == text or not may_hold_some(shown, self._any_form):
+            return shown
+        notes, self._notes = self._notes, None  # what is found again was told
         try:
-            for _ in range(_MAX_PASSES):
+            for _ in range(_MAX_PASSES - 1):
+                text = shown
                 shown, is_final = self._pass(text)
                 if is_final or shown == text or not may_hold_some(shown, self._any_form):
                     return shown
-                text, self._notes = shown, None
             return MASK
         finally:
             self._notes = notes
@@ -366,7 +369,7 @@ class Walk:
         It is where only values under names were masked: no form reaches over the mask that stands for them, unless
         an @ further on does.
         """
-        may_be_json = text.lstrip(_BLANKS)[:1] in _JSON_BEGINS
+        may_be_json = not text[0].isalnum() and text.lstrip(_BLANKS)[:1] in _JSON_BEGINS
         if may_be_json:
             try:
                 return self._json(text, _read(text)), False
