@@ -184,9 +184,11 @@ class Walk:
                     shown[key] = self._object(value, None, depth + 1)  # type: ignore[arg-type]
                     self._trail.pop()
                     continue
-            elif name.is_label and labelled is PLAIN and kind is str:
-                labelled = self._label(value)  # type: ignore[arg-type]
-            shown[key] = self._member(key, value, name, safe, depth)
+            shown[key] = seen = self._member(key, value, name, safe, depth)
+            if name.is_label and labelled is PLAIN and kind is str:
+                # Who redacts again has only what is seen.
+                labels = self._label(value), self._label(seen)  # type: ignore[arg-type]
+                labelled = labels[0] if labels[0] is not PLAIN else labels[1]
         if labelled is not PLAIN or "value" in members:
             self._hide_labelled(members, shown, labelled, safe or {}, depth, renamed)
         return _rename(shown, renamed) if renamed else shown
