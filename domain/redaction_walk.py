@@ -135,7 +135,7 @@ class Walk:
             return text
         return self._settled(text)
 
-    def _settled(self, text: str) -> str:
+    def _settled(self, text: str, passes: int = _MAX_PASSES) -> str:
         """Mask a text until that changes nothing any more, so that doing it again would not either."""
         if text[0].isdigit() and is_time(text):
             return text
@@ -144,12 +144,7 @@ class Walk:
             return shown
         notes, self._notes = self._notes, None  # what is found again was told
         try:
-            for _ in range(_MAX_PASSES - 1):
-                text = shown
-                shown, is_final = self._pass(text)
-                if is_final or shown == text or not may_hold_some(shown, self._any_form):
-                    return shown
-            return MASK
+            return self._settled(shown, passes - 1) if passes > 1 else MASK
         finally:
             self._notes = notes
 

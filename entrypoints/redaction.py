@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from adapters.file.regular import read_regular
-from domain.errors import Invalid, Misconfigured
+from adapters.file.regular import read_setting
 from domain.redaction import RedactionPolicy, read_policy
 from entrypoints.settings import Settings, variable
 
@@ -16,12 +15,7 @@ def load_policy(settings: Settings) -> RedactionPolicy:
     """
     file, key = settings.redaction.policy_file, settings.redaction.pseudonym_key
     name = variable(("redaction", "policy_file"))
-    try:
-        policy = RedactionPolicy() if file is None else read_policy(read_regular(file)[0])
-    except OSError as error:
-        raise Misconfigured(name, f"{file} cannot be read: {error.strerror}") from error
-    except Invalid as error:
-        raise Misconfigured(name, f"{file}: {error}") from None
+    policy = RedactionPolicy() if file is None else read_setting(file, name, read_policy)
     return replace(
         policy,
         mask_ips=policy.mask_ips or settings.redaction.mask_ips,

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, Field, ValidationError
 from pydantic.fields import FieldInfo
 
-from adapters.file.regular import read_regular
-from domain.errors import Invalid, Misconfigured
+from adapters.file.regular import read_setting
+from domain.errors import Misconfigured
 from domain.lifecycle import DEFAULT_LIFECYCLE, LifecycleDefinition, read_definition
 from entrypoints.groups.access import AuthSettings, HttpSettings
 from entrypoints.groups.activity import ActivitySettings, RedactionSettings
@@ -152,10 +152,4 @@ def load_definition(settings: Settings) -> LifecycleDefinition:
     file = settings.lifecycle.definition_file
     if file is None:
         return DEFAULT_LIFECYCLE
-    name = variable(("lifecycle", "definition_file"))
-    try:
-        return read_definition(read_regular(file)[0])
-    except OSError as error:
-        raise Misconfigured(name, f"{file} cannot be read: {error.strerror}") from error
-    except Invalid as error:
-        raise Misconfigured(name, f"{file}: {error}") from None
+    return read_setting(file, variable(("lifecycle", "definition_file")), read_definition)

